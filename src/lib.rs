@@ -120,7 +120,7 @@ pub use reduce::{BasicType, CompareSwap, Element, Op, ops};
 pub use routes::Actor;
 pub use transport::Posted;
 #[doc(hidden)]
-pub use window::Completions;
+pub use window::Unreported;
 pub use window::{
     Access, Allocation, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Items, Lock, LockAllEpoch, LockEpoch,
     Notice, Notices, Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,

@@ -26,7 +26,7 @@ pub struct BusyLocations(AtomicU64);
 /// A thread that is posting an operation on a location. The operation must be counted by a tally
 /// before this value is dropped.
 #[derive(Debug)]
-pub struct Posting<'p> {
+pub struct PostingThread<'p> {
     locations: &'p BusyLocations,
     busy: bool,
 }
@@ -35,7 +35,7 @@ impl BusyLocations {
     /// Sets the bit of the 4 bytes at `at`. `idle` returns whether no counted operation is in
     /// flight; if so, and if no other thread is posting, all older bits are cleared.
     #[inline]
-    pub fn begin(&self, at: u64, idle: impl Fn() -> bool) -> Posting<'_> {
+    pub fn begin(&self, at: u64, idle: impl Fn() -> bool) -> PostingThread<'_> {
         let bit = bit(at);
         // Relaxed: the exchanges below decide.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl BusyLocations {
             match self.0.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     let noted = if clear { self.clear(seen, bit, &idle) } else { seen };
-                    return Posting { locations: self, busy: noted & bit != 0 };
+                    return PostingThread { locations: self, busy: noted & bit != 0 };
                 }
                 Err(now) => seen = now,
             }
@@ -69,7 +69,7 @@ impl BusyLocations {
     }
 }
 
-impl Posting<'_> {
+impl PostingThread<'_> {
     /// Whether an earlier operation on the location may be in flight.
     #[inline]
     pub fn is_busy(&self) -> bool {
@@ -77,7 +77,7 @@ impl Posting<'_> {
     }
 }
 
-impl Drop for Posting<'_> {
+impl Drop for PostingThread<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `begin`.

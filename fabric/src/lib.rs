@@ -51,7 +51,7 @@ pub mod threads;
 mod wake;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
-pub use busy_locations::{BusyLocations, Posting};
+pub use busy_locations::{BusyLocations, PostingThread};
 pub use contract::{Awaited, Domain, Handler, Immediate, Limits, Port, Region, RegionKey};
 pub use copy::is_close_behind;
 pub use error::{Cause, FabricError, Fault, write_sources};

@@ -15,8 +15,8 @@ mod left;
 mod lookup;
 mod nets;
 mod peers;
-mod posting;
 mod report;
+mod repost;
 #[cfg(test)]
 mod scale;
 mod signals;
@@ -50,7 +50,7 @@ pub(crate) use delayed::{Delayed, TakesLock};
 pub(crate) use left::{Barriers, Turn};
 pub(crate) use peers::Link;
 use peers::Peers;
-pub(crate) use posting::Notified;
+pub(crate) use repost::Notified;
 pub(crate) use signals::BarrierWords;
 pub(crate) use staging::{Claim, Staging};
 pub(crate) use team::{Team, check_rank};

@@ -7,7 +7,7 @@ use transom_fabric::{Fault, Keyed, Memory, Peer, Reason, RegionKey, Tally, Tally
 
 use super::{JobCore, peer};
 use crate::error::Result;
-use crate::messages::{self, Landing, Messages, PIECES, Request};
+use crate::messages::{self, Messages, PIECES, ReplyDestination, Request};
 use crate::progress::Progress;
 use crate::transport::{Net, NetMemory, Wire};
 
@@ -121,7 +121,7 @@ impl JobCore {
         crate::buffers::scoped(
             || self.finish(&tally),
             |scope| {
-                let into = Landing::One(scope.sink(&mut words));
+                let into = ReplyDestination::One(scope.sink(&mut words));
                 let (token, message) = self.messages.request(peer(rank), window, 0, &Request::Stage, into, &tally);
                 self.send(rank, &message)
                     .inspect_err(|_| self.messages.fail(token, &Fault::new(peer(rank), Reason::NotSent)))

@@ -11,7 +11,7 @@ use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, Memory, Port, diagnostics, gate};
 
 use super::block::{self, Block};
-use super::cards::{Card, key_bytes, key_from, numbers_from};
+use super::cards::{Card, Required, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
 use super::nets::{self, Wanted};
 use super::peers::Peers;
@@ -232,68 +232,44 @@ fn exchange_cards(
     address: Option<Vec<u8>>,
     block: &Option<ShmRegion>,
 ) -> Result<Vec<Card>> {
-    let process = Process::own();
-    // Simulated ranks are threads of this process.
-    let site = if address.is_some() { Site::own(settings.interfaces.as_deref()) } else { Site::default() };
-    let key = block.as_ref().map(transport::shm_key).unwrap_or_default();
-    let mine = pack(&[
-        env!("CARGO_PKG_VERSION").as_bytes(),
-        &settings.shared().encode(),
-        process.kernel.as_bytes(),
-        process.host.as_bytes(),
-        &[
-            u64::from(process.pid.cast_unsigned()),
-            process.began,
-            u64::from(gate::is_supported()),
-            cpus::own(),
-            cgroups::memory_group(),
-            Nodes::own().0,
-            u64::from(settings.check.on && check::has_sanitizer()),
-        ]
-        .into_iter()
-        .chain(cgroups::cpu_quotas().iter().map(|quota| quota.group))
-        .flat_map(u64::to_le_bytes)
-        .collect::<Vec<_>>(),
-        &address.unwrap_or_default(),
-        &key_bytes(&key),
-        site.encode().as_bytes(),
-    ]);
+    let mine = own_card(settings, address, block).encode(&Required::own(settings));
     let mut cards = Vec::with_capacity(boot.size());
     for (rank, value) in boot.allgather("transom.card", &mine)?.iter().enumerate() {
-        let [version, shared, kernel, host, numbers, address, key, site] =
-            unpack::<8>(value).ok_or_else(|| unreadable(rank))?;
-        if let Err(error) = agreed(settings, boot.rank(), rank, &version, &shared) {
+        let (mut card, required) = Card::decode(value).ok_or_else(|| unreadable(rank))?;
+        if let Err(error) = agreed(settings, boot.rank(), rank, &required) {
             // Every rank finds a rank whose settings differ from its own. All ranks pass a barrier
             // before any of them ends: otherwise a launcher would end the others before they have
             // printed the error.
             drop(boot.barrier());
             return Err(error.into());
         }
-        let [pid, began, has_barrier, cpus, memory_group, near, has_sanitizer, quota_groups @ ..] =
-            numbers_from::<{ 7 + QUOTAS }>(&numbers);
-        let process = Process {
-            kernel: String::from_utf8_lossy(&kernel).into(),
-            host: String::from_utf8_lossy(&host).into(),
-            // A process number fits: the sender widened it.
-            pid: i32::try_from(pid).unwrap_or_default(),
-            began,
-        };
-        cards.push(Card {
-            shm_address: address,
-            shm_block: key_from(&key),
-            machine: machine_identity(&process.kernel, rank, settings.pretended.nodes),
-            process,
-            has_barrier: has_barrier != 0,
-            has_sanitizer: has_sanitizer != 0,
-            cpus,
-            quota_groups,
-            memory_group,
-            near: Nodes(near),
-            site: Site::decode(&String::from_utf8_lossy(&site)),
-            ..Card::default()
-        });
+        card.machine = machine_identity(&card.process.kernel, rank, settings.pretended.nodes);
+        cards.push(card);
     }
     Ok(cards)
+}
+
+/// This rank's card, as far as it is known before the net is open. `address` and `block`: this rank
+/// and its job block within the node.
+fn own_card(settings: &Settings, address: Option<Vec<u8>>, block: &Option<ShmRegion>) -> Card {
+    let mut quota_groups = [0; QUOTAS];
+    for (group, quota) in quota_groups.iter_mut().zip(cgroups::cpu_quotas()) {
+        *group = quota.group;
+    }
+    Card {
+        process: Process::own(),
+        has_barrier: gate::is_supported(),
+        has_sanitizer: settings.check.on && check::has_sanitizer(),
+        cpus: cpus::own(),
+        quota_groups,
+        memory_group: cgroups::memory_group(),
+        near: Nodes::own(),
+        // Simulated ranks are threads of this process.
+        site: if address.is_some() { Site::own(settings.interfaces.as_deref()) } else { Site::default() },
+        shm_address: address.unwrap_or_default(),
+        shm_block: block.as_ref().map(transport::shm_key).unwrap_or_default(),
+        ..Card::default()
+    }
 }
 
 pub(super) fn unreadable(rank: usize) -> Error {
@@ -353,8 +329,7 @@ fn agreed(
     settings: &Settings,
     own_rank: usize,
     rank: usize,
-    version: &[u8],
-    shared: &[u8],
+    Required { version, settings: shared }: &Required,
 ) -> std::result::Result<(), JobError> {
     let own = env!("CARGO_PKG_VERSION");
     if version != own.as_bytes() {
@@ -414,13 +389,16 @@ mod tests {
     #[test]
     fn different_versions_or_settings_are_errors_that_name_both() {
         let settings = Settings::default();
-        let (own, shared) = (env!("CARGO_PKG_VERSION"), settings.shared().encode());
-        assert_eq!(agreed(&settings, 2, 1, own.as_bytes(), &shared), Ok(()));
-        let other = agreed(&settings, 2, 1, b"0.1.9", &[]);
+        let own = env!("CARGO_PKG_VERSION");
+        let with = |version: &str, shared: &[u8]| {
+            agreed(&settings, 2, 1, &Required { version: version.into(), settings: shared.into() })
+        };
+        assert_eq!(agreed(&settings, 2, 1, &Required::own(&settings)), Ok(()));
+        let other = with("0.1.9", &[]);
         assert_eq!(other, Err(JobError::VersionsDiffer { rank: 1, theirs: "0.1.9".into(), own_rank: 2, own }));
         let theirs = SharedSettings { cma: !settings.cma, ..settings.shared() };
         let differs = JobError::SettingsDiffer { rank: 1, theirs, own_rank: 2, own: settings.shared() };
-        assert_eq!(agreed(&settings, 2, 1, own.as_bytes(), &theirs.encode()), Err(differs));
-        assert_eq!(agreed(&settings, 2, 1, own.as_bytes(), &[7]), Err(JobError::Unreadable { rank: 1 }));
+        assert_eq!(with(own, &theirs.encode()), Err(differs));
+        assert_eq!(with(own, &[7]), Err(JobError::Unreadable { rank: 1 }));
     }
 }

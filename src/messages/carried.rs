@@ -5,7 +5,7 @@
 use std::sync::{Mutex, OnceLock};
 
 use super::codec::Reader;
-use super::{Landing, locked};
+use super::{ReplyDestination, locked};
 use crate::error::Refusal;
 use crate::sync::lock::Tried;
 
@@ -23,13 +23,13 @@ const NO_BIAS: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct Carried {
     /// The destinations of the results until the answer arrives.
-    landings: Mutex<Vec<Landing>>,
+    destinations: Mutex<Vec<ReplyDestination>>,
     outcome: OnceLock<Tried>,
 }
 
 impl Carried {
-    pub(crate) fn new(landings: Vec<Landing>) -> Carried {
-        Carried { landings: Mutex::new(landings), outcome: OnceLock::new() }
+    pub(crate) fn new(destinations: Vec<ReplyDestination>) -> Carried {
+        Carried { destinations: Mutex::new(destinations), outcome: OnceLock::new() }
     }
 
     /// The outcome of the lock, if the target has answered.
@@ -38,8 +38,8 @@ impl Carried {
     }
 
     /// The destinations of operations that were not performed.
-    pub(crate) fn landings(&self) -> Vec<Landing> {
-        std::mem::take(&mut *locked(&self.landings))
+    pub(crate) fn destinations(&self) -> Vec<ReplyDestination> {
+        std::mem::take(&mut *locked(&self.destinations))
     }
 
     /// Stores the results of an answer.
@@ -61,7 +61,7 @@ impl Carried {
             return Ok(());
         }
         let (mut reader, mut refused) = (Reader(rest), Ok(()));
-        for landing in self.landings() {
+        for destination in self.destinations() {
             let len = reader.word().ok_or(unknown)?;
             if len == REFUSED {
                 let reason = reader.refusal().ok_or(unknown)?;
@@ -71,7 +71,7 @@ impl Carried {
             let len = usize::try_from(len).unwrap_or(usize::MAX);
             let (result, rest) = reader.0.split_at_checked(len).ok_or(unknown)?;
             reader = Reader(rest);
-            refused = refused.and(landing.fill(result));
+            refused = refused.and(destination.fill(result));
         }
         refused
     }
@@ -105,18 +105,18 @@ mod tests {
 
     #[test]
     fn an_answer_has_the_outcome_of_the_lock_and_of_each_operation() {
-        let none = || (0..2).map(|_| Landing::Nowhere).collect();
+        let none = || (0..2).map(|_| ReplyDestination::Nowhere).collect();
         for tried in [Tried::Busy, Tried::NoBias] {
             let carried = Carried::new(none());
             assert_eq!((carried.outcome(), carried.fill(&refused(tried))), (None, Ok(())));
-            assert_eq!((carried.outcome(), carried.landings().len()), (Some(tried), 2));
+            assert_eq!((carried.outcome(), carried.destinations().len()), (Some(tried), 2));
         }
         let reason = Refusal::Outside { at: -8, length: 8, limit: 16 };
         let carried = Carried::new(none());
         let bytes = answer([Err(reason), Ok(vec![7; 8])].into_iter());
         assert_eq!(bytes.len(), 1 + CARRIED + 16);
         assert_eq!(carried.fill(&bytes), Err(reason));
-        assert_eq!((carried.outcome(), carried.landings().len()), (Some(Tried::Taken), 0));
+        assert_eq!((carried.outcome(), carried.destinations().len()), (Some(Tried::Taken), 0));
         for bytes in [&[][..], &[9], &bytes[..20]] {
             assert!(matches!(Carried::new(none()).fill(bytes), Err(Refusal::Unknown { .. })), "{bytes:?}");
         }

@@ -88,7 +88,7 @@ pub(crate) enum Request<'a> {
 /// The end of an epoch that a request contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The sender has completed its access epoch ([`Notice::Completed`]).
+    /// The sender has completed its access epoch ([`PscwNotice::Completed`]).
     Completed,
     /// The sender's signal of the window's barrier ([`Message::Signal`]).
     Signal { slot: u32, value: u32 },
@@ -173,7 +173,7 @@ impl Request<'_> {
 
 /// A notice of post-start-complete-wait to another member of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum PscwNotice {
     /// The sender exposes its part to the receiver.
     Posted,
     /// The sender's operations on the receiver's part are complete.
@@ -193,7 +193,7 @@ pub(crate) enum Message<'a> {
     Notice {
         window: u64,
         member: u32,
-        notice: Notice,
+        notice: PscwNotice,
     },
     /// `order`: 0, or the request's number among the ordered requests of its origin, from 1.
     Request {
@@ -251,7 +251,7 @@ impl<'a> Message<'a> {
         match self {
             Message::Signal { key, slot, value } => words(SIGNAL, &[*key, signal_word(*slot, *value)]),
             Message::Notice { window, member, notice } => {
-                words(NOTICE, &[*window, u64::from(*member) << 1 | u64::from(*notice == Notice::Completed)])
+                words(NOTICE, &[*window, u64::from(*member) << 1 | u64::from(*notice == PscwNotice::Completed)])
             }
             Message::Request { token, window, order, request } => encode_request(&[*token, *window, *order], request),
             Message::Reply { token, bytes } => with_bytes(words(REPLY, &[*token]), bytes),
@@ -273,7 +273,7 @@ impl<'a> Message<'a> {
             }
             NOTICE => {
                 let both = reader.word()?;
-                let notice = if both & 1 == 1 { Notice::Completed } else { Notice::Posted };
+                let notice = if both & 1 == 1 { PscwNotice::Completed } else { PscwNotice::Posted };
                 Message::Notice { window: first, member: low(both >> 1), notice }
             }
             REPLY => Message::Reply { token: first, bytes: reader.0 },

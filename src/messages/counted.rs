@@ -9,8 +9,8 @@ use super::locked;
 use crate::sync::counters;
 
 /// The number of bits of a counter's index.
-const INDEX: u32 = counters::MOST.trailing_zeros();
-const _: () = assert!(counters::MOST.is_power_of_two());
+const INDEX: u32 = counters::MAX_COUNTERS.trailing_zeros();
+const _: () = assert!(counters::MAX_COUNTERS.is_power_of_two());
 
 /// The counters of the windows of this rank, by their places.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Counted {
 
     /// Adds one to the counter that an immediate names; returns whether this rank has it.
     pub(super) fn raise(&self, immediate: Immediate) -> bool {
-        let (place, index) = (immediate.number() >> INDEX, immediate.number() as usize % counters::MOST);
+        let (place, index) = (immediate.number() >> INDEX, immediate.number() as usize % counters::MAX_COUNTERS);
         let all = locked(&self.0);
         let Some(counters) = all.get(place as usize).and_then(Option::as_ref) else { return false };
         let exists = index < counters::number(counters);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::{Memory, Peer};
 
-use super::codec::{Notice, Request};
+use super::codec::{PscwNotice, Request};
 use super::keys::KeyHolder;
 use super::staging::Piece;
 use super::{carried, locked};
@@ -22,7 +22,7 @@ use crate::reduce::{BasicType, CompareSwap, Op};
 use crate::sync::lock::{self, Tried};
 use crate::sync::stripe::Visitor;
 use crate::sync::words::{self, Words};
-use crate::sync::{counters, notices};
+use crate::sync::{counters, pscw_words};
 
 /// Most bytes that a request moves: more than fit any port's message.
 const MOST: usize = 1 << 18;
@@ -72,9 +72,17 @@ pub(crate) enum Posted {
 struct Posts {
     /// Posts that no operation or `complete` has consumed, by member.
     arrived: HashMap<u32, u32>,
-    /// By member: access epochs that have ended before the post for them arrived, and this rank's
-    /// number in the window.
-    missing: HashMap<u32, (u32, u32)>,
+    /// Posts that are consumed on arrival, by member.
+    skipped: HashMap<u32, SkippedPosts>,
+}
+
+/// Posts of a member that have not arrived before their access epochs ended.
+#[derive(Debug)]
+struct SkippedPosts {
+    /// The number of these epochs.
+    epochs: u32,
+    /// This rank's number in the window.
+    own: u32,
 }
 
 /// The discipline that makes accumulates on the part atomic.
@@ -92,8 +100,15 @@ pub(crate) struct Atomicity {
 struct Order {
     /// The last executed request.
     done: u64,
-    /// Requests that arrived before earlier ones in the order, with their tokens.
-    early: BTreeMap<u64, (u64, Request<'static>)>,
+    /// Requests that arrived before earlier ones in the order.
+    early: BTreeMap<u64, Early>,
+}
+
+/// A request that arrived before an earlier one in the order.
+#[derive(Debug)]
+struct Early {
+    token: u64,
+    request: Request<'static>,
 }
 
 /// The memory of one block of a request: the whole memory, the block's offset in it, and the offset
@@ -169,12 +184,12 @@ impl Exposed {
         let mut orders = locked(&self.orders);
         let mine = orders.entry(from).or_default();
         if order != successor(mine.done) {
-            mine.early.insert(order, (token, request.into_owned()));
+            mine.early.insert(order, Early { token, request: request.into_owned() });
             return;
         }
         execute(token, &request);
         mine.done = order;
-        while let Some((token, request)) = mine.early.remove(&successor(mine.done)) {
+        while let Some(Early { token, request }) = mine.early.remove(&successor(mine.done)) {
             execute(token, &request);
             mine.done = successor(mine.done);
         }
@@ -183,17 +198,17 @@ impl Exposed {
     /// Records a notice of `member`. If it is a post whose access epoch has ended before
     /// ([`Exposed::skip_post`]), returns this rank's number in the window: the caller notifies the
     /// member that this rank has completed.
-    pub(crate) fn notice(&self, member: u32, notice: Notice) -> Option<u32> {
-        if notice == Notice::Completed {
+    pub(crate) fn notice(&self, member: u32, notice: PscwNotice) -> Option<u32> {
+        if notice == PscwNotice::Completed {
             self.completed();
             return None;
         }
         let mut posts = locked(&self.posts);
-        if let Some((count, own)) = posts.missing.get_mut(&member) {
-            let own = *own;
-            *count -= 1;
-            if *count == 0 {
-                posts.missing.remove(&member);
+        if let Some(skipped) = posts.skipped.get_mut(&member) {
+            let own = skipped.own;
+            skipped.epochs -= 1;
+            if skipped.epochs == 0 {
+                posts.skipped.remove(&member);
             }
             return Some(own);
         }
@@ -205,7 +220,7 @@ impl Exposed {
 
     /// Notes that an origin has completed its access epoch.
     pub(crate) fn completed(&self) {
-        notices::complete(Words::at(&self.words, 0));
+        pscw_words::complete(Words::at(&self.words, 0));
     }
 
     /// Whether `member` has posted. A post by message is consumed by this call; a post in a control
@@ -213,7 +228,7 @@ impl Exposed {
     /// delay the origin.
     #[inline]
     pub(crate) fn sees_post(&self, member: u32) -> Option<Posted> {
-        match notices::has_post(Words::at(&self.words, 0), member) {
+        match pscw_words::has_post(Words::at(&self.words, 0), member) {
             true => Some(Posted::InWords),
             false => self.take_post_by_message(member).then_some(Posted::ByMessage),
         }
@@ -227,18 +242,18 @@ impl Exposed {
     #[cold]
     pub(crate) fn skip_post(&self, member: u32, own: u32) -> bool {
         // No later post comes in a word, where nothing would report it.
-        notices::close_slots(Words::at(&self.words, 0));
+        pscw_words::close_slots(Words::at(&self.words, 0));
         let mut posts = locked(&self.posts);
         if self.take_post(member) || self.take_arrived(&mut posts, member) {
             return true;
         }
-        posts.missing.entry(member).or_insert((0, own)).0 += 1;
+        posts.skipped.entry(member).or_insert(SkippedPosts { epochs: 0, own }).epochs += 1;
         false
     }
 
     /// Consumes a post of `member` in a control word.
     pub(crate) fn take_post(&self, member: u32) -> bool {
-        notices::take_post(Words::at(&self.words, 0), member)
+        pscw_words::take_post(Words::at(&self.words, 0), member)
     }
 
     /// Consumes a post of `member` that came as a message; returns whether there was one.
@@ -264,7 +279,7 @@ impl Exposed {
     /// Consumes `wanted` completions, if that many have arrived.
     #[inline]
     pub(crate) fn take_completions(&self, wanted: u32) -> bool {
-        let arrived = notices::completions(Words::at(&self.words, 0));
+        let arrived = pscw_words::completions(Words::at(&self.words, 0));
         // Another thread may have waited for later completions meanwhile.
         let left = |awaited: u64| arrived.saturating_sub(awaited);
         let taken = |awaited: u64| (left(awaited) >= wanted.into()).then(|| awaited + u64::from(wanted));

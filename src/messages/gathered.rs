@@ -15,7 +15,7 @@ use transom_fabric::{Fault, Peer, Post, Tally, TallyRef};
 
 use super::carried::Carried;
 use super::codec::{CLOSING_OVERHEAD, End, Request};
-use super::{Landing, Messages, Waiting, locked};
+use super::{Messages, ReplyDestination, Waiting, locked};
 use crate::buffers::Sink;
 use crate::reduce::{BasicType, Op};
 use part::{Part, Size, What};
@@ -26,7 +26,7 @@ const MOST: usize = 16640;
 
 /// Maximum number of kept messages: one of puts, one of gets and one of accumulates for each
 /// target. Their buffers take some MiB at most.
-const BATCHES: usize = 128;
+const MAX_KEPT_MESSAGES: usize = 128;
 
 /// The number of operations for which a new message allocates memory.
 const USUAL: usize = 64;
@@ -89,7 +89,8 @@ pub(crate) enum Gather {
     Kept,
     /// The message is full and must be sent first.
     Full,
-    /// The operation must be posted separately, because [`BATCHES`] messages are kept already.
+    /// The operation must be posted separately, because [`MAX_KEPT_MESSAGES`] messages are kept
+    /// already.
     Refused,
 }
 
@@ -109,21 +110,21 @@ pub(crate) enum Close {
 pub(super) struct Gathering {
     /// Whether an operation is kept.
     holds: AtomicBool,
-    batches: Mutex<Batches>,
+    kept: Mutex<KeptMessages>,
 }
 
 #[derive(Default)]
-struct Batches {
-    list: Vec<Batch>,
-    /// The index of the batch that was found last, with which the next search begins: programs
+struct KeptMessages {
+    list: Vec<KeptMessage>,
+    /// The index of the message that was found last, with which the next search begins: programs
     /// often operate on the same target again, or on all targets in turn.
     last: usize,
 }
 
 /// Kept puts, or gets, or accumulates, for one target of one window.
-struct Batch {
+struct KeptMessage {
     to: Towards,
-    /// The sequence number of a batch of accumulates; 0 for puts and gets.
+    /// The sequence number of a message of accumulates; 0 for puts and gets.
     order: u64,
     /// The kind of the first operation.
     what: What,
@@ -131,7 +132,7 @@ struct Batch {
     /// data where each stays apart ([`Towards::apart`]).
     parts: Vec<Part>,
     size: Size,
-    /// The target's tally, which counts the batch as one operation.
+    /// The target's tally, which counts the message as one operation.
     tally: TallyRef,
     /// The requests among the operations. Each counts its own operation.
     requests: Vec<TallyRef>,
@@ -177,14 +178,15 @@ impl Small<'_> {
     }
 }
 
-impl Batch {
-    /// Whether the batch has operations of this kind and tally.
+impl KeptMessage {
+    /// Whether the message has operations of this kind and tally.
     #[inline]
     fn takes(&self, small: &Small<'_>, tally: &TallyRef) -> bool {
         std::ptr::eq(&raw const *self.tally, &raw const **tally) && self.what.takes(small.what())
     }
 
-    /// Counts an operation of the batch in the tally of its request until the batch is complete.
+    /// Counts an operation of the message in the tally of its request until the message is
+    /// complete.
     #[inline]
     fn count(&mut self, request: Option<&TallyRef>) {
         let Some(request) = request else {
@@ -256,17 +258,17 @@ impl Batch {
 
     fn into_request(self) -> (Request<'static>, Waiting) {
         let apart = self.to.apart;
-        let (mut parts, mut landings): (Vec<_>, Vec<_>) =
+        let (mut parts, mut destinations): (Vec<_>, Vec<_>) =
             self.parts.into_iter().map(|part| part.into_request(apart)).unzip();
-        let (request, into) = match (parts.pop(), landings.pop()) {
+        let (request, into) = match (parts.pop(), destinations.pop()) {
             (Some(request), Some(into)) if parts.is_empty() => (request, into),
             (last, into) => {
                 parts.extend(last);
-                landings.extend(into);
-                (Request::Several { parts }, Landing::Carried(Arc::new(Carried::new(landings))))
+                destinations.extend(into);
+                (Request::Several { parts }, ReplyDestination::Carried(Arc::new(Carried::new(destinations))))
             }
         };
-        let Batch { to, tally, requests, all_requested, .. } = self;
+        let KeptMessage { to, tally, requests, all_requested, .. } = self;
         (request, Waiting { from: to.peer, into, tally, requests, all_requested })
     }
 }
@@ -285,34 +287,34 @@ impl Messages {
         order: impl FnOnce() -> u64,
     ) -> Gather {
         let at = at.cast_signed();
-        let mut kept = locked(&self.gathering.batches);
-        if let Some(batch) = kept.find(|batch| batch.takes(small, counting.target)) {
-            if !batch.add(at, small, most) {
+        let mut kept = locked(&self.gathering.kept);
+        if let Some(message) = kept.find(|message| message.takes(small, counting.target)) {
+            if !message.add(at, small, most) {
                 return Gather::Full;
             }
-            batch.count(counting.request);
+            message.count(counting.request);
             counting.target.follow(true);
             return Gather::Kept;
         }
         let (what, parts, tally, requests) = (small.what(), Vec::new(), counting.target.clone(), Vec::new());
         let size = Size::EMPTY;
-        let mut batch = Batch { to, order: 0, what, parts, size, tally, requests, all_requested: true };
-        // Batches that are kept for the end of an epoch leave room for others.
-        let room = if to.closes { BATCHES / 2 } else { BATCHES };
-        if kept.list.len() >= room || !batch.add(at, small, most) {
+        let mut message = KeptMessage { to, order: 0, what, parts, size, tally, requests, all_requested: true };
+        // KeptMessages that are kept for the end of an epoch leave room for others.
+        let room = if to.closes { MAX_KEPT_MESSAGES / 2 } else { MAX_KEPT_MESSAGES };
+        if kept.list.len() >= room || !message.add(at, small, most) {
             return Gather::Refused;
         }
         if matches!(small, Small::Combine(_)) {
-            batch.order = order();
+            message.order = order();
         }
-        batch.tally.follow(!batch.tally.idle());
-        // Each call that waits for the tally sends the batch.
-        batch.tally.begin();
+        message.tally.follow(!message.tally.idle());
+        // Each call that waits for the tally sends the message.
+        message.tally.begin();
         if !to.closes {
-            batch.tally.mix();
+            message.tally.mix();
         }
-        batch.count(counting.request);
-        kept.list.push(batch);
+        message.count(counting.request);
+        kept.list.push(message);
         // Relaxed: the thread that waits for the operation began it, or the program orders the two
         // threads.
         self.gathering.holds.store(true, Ordering::Relaxed);
@@ -323,18 +325,18 @@ impl Messages {
     /// kept for the end of the epoch ([`Towards::closes`]).
     #[inline]
     pub(crate) fn end_gathering(&self) {
-        self.end_gathering_of(|batch| !batch.awaits_end());
+        self.end_gathering_of(|message| !message.awaits_end());
     }
 
     /// [`Messages::end_gathering`] of all operations that `tally` counts, because a call waits for
     /// them.
     #[inline]
     pub(crate) fn end_gathering_in(&self, tally: &Tally) {
-        self.end_gathering_of(|batch| batch.tally.is_within(tally));
+        self.end_gathering_of(|message| message.tally.is_within(tally));
     }
 
     #[inline]
-    fn end_gathering_of(&self, wanted: impl Fn(&Batch) -> bool) {
+    fn end_gathering_of(&self, wanted: impl Fn(&KeptMessage) -> bool) {
         // Relaxed: as in `gather`.
         if self.gathering.holds.load(Ordering::Relaxed) {
             self.defer_gathered(wanted);
@@ -342,21 +344,21 @@ impl Messages {
     }
 
     #[cold]
-    fn defer_gathered(&self, wanted: impl Fn(&Batch) -> bool) {
-        for batch in self.take_gathered(wanted) {
-            self.defer_batch(batch);
+    fn defer_gathered(&self, wanted: impl Fn(&KeptMessage) -> bool) {
+        for message in self.take_gathered(wanted) {
+            self.defer_message(message);
         }
     }
 
-    fn defer_batch(&self, batch: Batch) {
-        let peer = batch.to.peer;
-        let (token, message) = self.requested_batch(batch);
-        self.defer(peer, message, Some(token));
+    fn defer_message(&self, message: KeptMessage) {
+        let peer = message.to.peer;
+        let (token, bytes) = self.requested_message(message);
+        self.defer(peer, bytes, Some(token));
     }
 
-    fn requested_batch(&self, batch: Batch) -> (u64, Vec<u8>) {
-        let (window, order) = (batch.to.window, batch.order);
-        let (request, waiting) = batch.into_request();
+    fn requested_message(&self, message: KeptMessage) -> (u64, Vec<u8>) {
+        let (window, order) = (message.to.window, message.order);
+        let (request, waiting) = message.into_request();
         self.counted(window, order, &request, waiting)
     }
 
@@ -364,7 +366,7 @@ impl Messages {
     pub(crate) fn keeps_for(&self, tally: &Tally) -> bool {
         // Relaxed: as in `gather`.
         self.gathering.holds.load(Ordering::Relaxed)
-            && locked(&self.gathering.batches).list.iter().any(|batch| batch.tally.is_within(tally))
+            && locked(&self.gathering.kept).list.iter().any(|message| message.tally.is_within(tally))
     }
 
     /// Sends the kept operations that `tally`, a target's, counts, together with the end of the
@@ -377,29 +379,29 @@ impl Messages {
             return Close::Nothing;
         }
         let taken = {
-            let mut kept = locked(&self.gathering.batches);
-            let mut those = kept.list.iter().filter(|batch| batch.tally.is_within(tally));
-            let Some(batch) = those.next() else { return Close::Nothing };
+            let mut kept = locked(&self.gathering.kept);
+            let mut those = kept.list.iter().filter(|message| message.tally.is_within(tally));
+            let Some(message) = those.next() else { return Close::Nothing };
             let arrives_last = tally.outstanding() == 1 || (ordered && tally.only_puts());
             // Later signals follow the signal of a fence, and their receivers may access what an
             // operation stores at this rank.
-            let stores_here = matches!(end, End::Signal { .. }) && batch.gets();
-            if !(batch.awaits_end()
+            let stores_here = matches!(end, End::Signal { .. }) && message.gets();
+            if !(message.awaits_end()
                 && !stores_here
-                && batch.size.request + CLOSING_OVERHEAD <= most
+                && message.size.request + CLOSING_OVERHEAD <= most
                 && those.next().is_none()
                 && arrives_last)
             {
                 return Close::Apart;
             }
-            self.gathering.take(&mut kept, |batch| batch.tally.is_within(tally))
+            self.gathering.take(&mut kept, |message| message.tally.is_within(tally))
         };
-        for batch in taken {
-            let (Towards { peer, window, .. }, order) = (batch.to, batch.order);
-            let (operations, waiting) = batch.into_request();
+        for message in taken {
+            let (Towards { peer, window, .. }, order) = (message.to, message.order);
+            let (operations, waiting) = message.into_request();
             let request = Request::Closing { operations: Box::new(operations), end };
-            let (token, message) = self.counted(window, order, &request, waiting);
-            self.defer(peer, self.closing_behind_answers(peer, message, most), Some(token));
+            let (token, bytes) = self.counted(window, order, &request, waiting);
+            self.defer(peer, self.closing_behind_answers(peer, bytes, most), Some(token));
         }
         Close::Sent
     }
@@ -413,15 +415,16 @@ impl Messages {
         order: impl FnOnce() -> u64,
         mut send: impl FnMut(u64, &[u8]),
     ) -> u64 {
-        let combines = |batch: &Batch| matches!(batch.what, What::Combine { .. });
-        let wanted = |batch: &Batch| batch.to.peer == peer && batch.to.window == window && combines(batch);
+        let combines = |message: &KeptMessage| matches!(message.what, What::Combine { .. });
+        let wanted =
+            |message: &KeptMessage| message.to.peer == peer && message.to.window == window && combines(message);
         let (number, taken) = {
-            let mut kept = locked(&self.gathering.batches);
+            let mut kept = locked(&self.gathering.kept);
             (order(), self.gathering.take(&mut kept, wanted))
         };
-        for batch in taken {
-            let (token, message) = self.requested_batch(batch);
-            send(token, &message);
+        for message in taken {
+            let (token, bytes) = self.requested_message(message);
+            send(token, &bytes);
         }
         number
     }
@@ -434,47 +437,48 @@ impl Messages {
         if !self.gathering.holds.load(Ordering::Relaxed) {
             return;
         }
-        for batch in self.take_gathered(|batch| batch.to.window == window && batch.run().is_some()) {
-            let posted = batch.run().map_or(Post::Again, |(at, run)| post(batch.to.member, at, run, &batch.tally));
+        for message in self.take_gathered(|message| message.to.window == window && message.run().is_some()) {
+            let posted =
+                message.run().map_or(Post::Again, |(at, run)| post(message.to.member, at, run, &message.tally));
             match posted {
                 // The post is counted, so the tally does not become idle before it is complete.
-                Post::Done | Post::Pending => batch.tally.finish(),
-                Post::Broken(fault) => batch.tally.fail(&fault),
-                Post::Again => self.defer_batch(batch),
+                Post::Done | Post::Pending => message.tally.finish(),
+                Post::Broken(fault) => message.tally.fail(&fault),
+                Post::Again => self.defer_message(message),
             }
         }
     }
 
     /// Fails the kept operations for a peer that died. Returns whether there were any.
     pub(super) fn give_up_gathered(&self, fault: &Fault) -> bool {
-        let lost = self.take_gathered(|batch| batch.to.peer == fault.peer);
+        let lost = self.take_gathered(|message| message.to.peer == fault.peer);
         let any = !lost.is_empty();
-        for batch in lost {
-            batch.into_request().1.end_failed(|tally| tally.fail(fault));
+        for message in lost {
+            message.into_request().1.end_failed(|tally| tally.fail(fault));
         }
         any
     }
 
-    fn take_gathered(&self, wanted: impl Fn(&Batch) -> bool) -> Vec<Batch> {
-        let mut kept = locked(&self.gathering.batches);
+    fn take_gathered(&self, wanted: impl Fn(&KeptMessage) -> bool) -> Vec<KeptMessage> {
+        let mut kept = locked(&self.gathering.kept);
         self.gathering.take(&mut kept, wanted)
     }
 }
 
-impl Batches {
-    /// A batch for which `is_it`.
+impl KeptMessages {
+    /// A message for which `is_it`.
     #[inline]
-    fn find(&mut self, is_it: impl Fn(&Batch) -> bool) -> Option<&mut Batch> {
+    fn find(&mut self, is_it: impl Fn(&KeptMessage) -> bool) -> Option<&mut KeptMessage> {
         if !self.list.get(self.last).is_some_and(&is_it) {
             self.last = self.search(is_it)?;
         }
         self.list.get_mut(self.last)
     }
 
-    /// The index of a batch for which `is_it`. The search begins after the batch that was found
+    /// The index of a message for which `is_it`. The search begins after the message that was found
     /// last.
     #[inline(never)]
-    fn search(&self, is_it: impl Fn(&Batch) -> bool) -> Option<usize> {
+    fn search(&self, is_it: impl Fn(&KeptMessage) -> bool) -> Option<usize> {
         let (earlier, later) = self.list.split_at((self.last + 1).min(self.list.len()));
         let found = later.iter().position(&is_it).map(|index| earlier.len() + index);
         found.or_else(|| earlier.iter().position(is_it))
@@ -483,15 +487,15 @@ impl Batches {
 
 impl Gathering {
     /// Takes operations out of the locked list. They are no longer counted as puts.
-    fn take(&self, kept: &mut Batches, wanted: impl Fn(&Batch) -> bool) -> Vec<Batch> {
+    fn take(&self, kept: &mut KeptMessages, wanted: impl Fn(&KeptMessage) -> bool) -> Vec<KeptMessage> {
         if !kept.list.iter().any(&wanted) {
             return Vec::new();
         }
         let (taken, left) = std::mem::take(&mut kept.list).into_iter().partition::<Vec<_>, _>(wanted);
         kept.list = left;
-        taken.iter().for_each(|batch| batch.tally.mix());
+        taken.iter().for_each(|message| message.tally.mix());
         // Release: pairs with the load in `close`. The lock is held, so the flag misses no later
-        // batch.
+        // message.
         self.holds.store(!kept.list.is_empty(), Ordering::Release);
         taken
     }

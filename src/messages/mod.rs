@@ -30,7 +30,9 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 #[cfg(test)]
 pub(crate) use codec::encoded_len;
-pub(crate) use codec::{End, FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP, reuse_buffer};
+pub(crate) use codec::{
+    End, FEW_STRIPS, MAX_STRIPS, OVERHEAD, PscwNotice, REPLY_OVERHEAD, Request, STRIP, reuse_buffer,
+};
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
 pub(crate) use gathered::{Close, Combined, Counting, Gather, Run, Small, Towards};
 pub(crate) use keys::KeyHolder;
@@ -43,7 +45,7 @@ const TARGET: &str = "transom::messages";
 
 /// The destination of a reply's bytes.
 #[derive(Debug)]
-pub(crate) enum Landing {
+pub(crate) enum ReplyDestination {
     /// The bytes are not wanted.
     Nowhere,
     /// Into one buffer.
@@ -106,7 +108,7 @@ impl Messages {
     }
 
     /// The message of a notice of the window `key`.
-    pub(crate) fn notice(key: u64, member: u32, notice: Notice) -> Vec<u8> {
+    pub(crate) fn notice(key: u64, member: u32, notice: PscwNotice) -> Vec<u8> {
         Message::Notice { window: key, member, notice }.encode()
     }
 
@@ -140,7 +142,7 @@ impl Messages {
         window: u64,
         order: u64,
         request: &Request<'_>,
-        into: Landing,
+        into: ReplyDestination,
         tally: &TallyRef,
     ) -> (u64, Vec<u8>) {
         tally.begin();
@@ -197,7 +199,7 @@ impl Messages {
             _ => return,
         };
         // No call waits for it: the target's `wait` or later requests need it.
-        let (_, message) = self.request(to, window, order, &needed, Landing::Nowhere, &Tally::new());
+        let (_, message) = self.request(to, window, order, &needed, ReplyDestination::Nowhere, &Tally::new());
         self.defer(to, message, None);
     }
 
@@ -308,7 +310,7 @@ impl Messages {
 
     fn answered(&self, token: u64, outcome: Result<&[u8], Fault>) {
         let Some(mut waiting) = locked(&self.requests).remove(token) else { return };
-        let (from, into) = (waiting.from, std::mem::replace(&mut waiting.into, Landing::Nowhere));
+        let (from, into) = (waiting.from, std::mem::replace(&mut waiting.into, ReplyDestination::Nowhere));
         let outcome = outcome
             .and_then(|bytes| into.fill(bytes).map_err(|reason| Fault::new(from, Cause::Answer(reason.to_words()))));
         match outcome {
@@ -324,13 +326,13 @@ fn may_wait(request: &Request<'_>) -> bool {
     matches!(request, Request::Notify { .. } | Request::Closing { .. })
 }
 
-impl Landing {
+impl ReplyDestination {
     /// The number of bytes that the destination takes.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Landing::Nowhere | Landing::Carried(_) => 0,
-            Landing::One(into) => into.len(),
-            Landing::Pieces(pieces) => pieces.iter().map(Sink::len).sum(),
+            ReplyDestination::Nowhere | ReplyDestination::Carried(_) => 0,
+            ReplyDestination::One(into) => into.len(),
+            ReplyDestination::Pieces(pieces) => pieces.iter().map(Sink::len).sum(),
         }
     }
 
@@ -340,9 +342,9 @@ impl Landing {
     /// The reply reports that the operation was refused.
     fn fill(self, bytes: &[u8]) -> Result<(), Refusal> {
         match self {
-            Landing::Nowhere => {}
-            Landing::One(into) => into.fill_from(bytes),
-            Landing::Pieces(pieces) => {
+            ReplyDestination::Nowhere => {}
+            ReplyDestination::One(into) => into.fill_from(bytes),
+            ReplyDestination::Pieces(pieces) => {
                 let mut rest = bytes;
                 for piece in pieces {
                     let (part, tail) = rest.split_at(piece.len().min(rest.len()));
@@ -350,7 +352,7 @@ impl Landing {
                     rest = tail;
                 }
             }
-            Landing::Carried(carried) => return carried.fill(bytes),
+            ReplyDestination::Carried(carried) => return carried.fill(bytes),
         }
         Ok(())
     }
@@ -363,7 +365,7 @@ impl Handler for Messages {
             Some(Message::Notice { window, member, notice }) => match self.exposed(window) {
                 Some(here) => {
                     if let Some(own) = here.notice(member, notice) {
-                        self.defer(from, Messages::notice(window, own, Notice::Completed), None);
+                        self.defer(from, Messages::notice(window, own, PscwNotice::Completed), None);
                     }
                 }
                 None => {
@@ -444,13 +446,13 @@ mod tests {
         let (messages, tally, awaited) = (Messages::default(), Tally::new(), Tally::new());
         let release = Request::Control { at: 0, amo: Amo::new(AmoKind::Sum, Width::W64, 1) };
         let fault = Fault::new(Peer(1), Reason::NotSent);
-        let (token, message) = messages.request(Peer(1), 4, 0, &release, Landing::One(Sink::NONE), &tally);
+        let (token, message) = messages.request(Peer(1), 4, 0, &release, ReplyDestination::One(Sink::NONE), &tally);
         messages.unsent(Peer(1), token, &message, Some(&fault));
         let mut word = [0; 8];
         crate::buffers::scoped(
             || (),
             |scope| {
-                let into = Landing::One(scope.sink(&mut word));
+                let into = ReplyDestination::One(scope.sink(&mut word));
                 let (token, message) = messages.request(Peer(1), 4, 0, &release, into, &awaited);
                 messages.unsent(Peer(1), token, &message, Some(&fault));
             },
@@ -472,7 +474,7 @@ mod tests {
         let (origin, target) = (Messages::default(), Messages::default());
         let tally = Tally::new();
         let request = Request::Gather { strips: Cow::default() };
-        let (_, mut message) = origin.request(Peer(1), 4, 0, &request, Landing::Nowhere, &tally);
+        let (_, mut message) = origin.request(Peer(1), 4, 0, &request, ReplyDestination::Nowhere, &tally);
         message.truncate(30);
         target.message(Peer(0), &message);
         target.send_deferred(|_, bytes| {
@@ -491,7 +493,7 @@ mod tests {
         let (origin, target) = (Messages::default(), Messages::default());
         let tally = Tally::new();
         let request = Request::Gather { strips: Cow::default() };
-        let (_, message) = origin.request(Peer(1), 4, 0, &request, Landing::Nowhere, &tally);
+        let (_, message) = origin.request(Peer(1), 4, 0, &request, ReplyDestination::Nowhere, &tally);
         assert!(!target.owes_answers());
         target.message(Peer(0), &message);
         assert!(target.owes_answers(), "until it is sent");

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use transom_fabric::{Peer, TallyRef};
 
 use super::codec::{self, ANSWERS_OVERHEAD, End};
-use super::{Landing, Messages, Request, Waiting, locked};
+use super::{Messages, ReplyDestination, Request, Waiting, locked};
 
 /// Minimum number of consecutive quick messages in return before an answer waits.
 const LEAST: u32 = 2;
@@ -179,7 +179,7 @@ impl Messages {
     ) -> (u64, Vec<u8>) {
         tally.begin();
         tally.mix();
-        let token = self.awaited(Waiting::new(to, Landing::Nowhere, tally));
+        let token = self.awaited(Waiting::new(to, ReplyDestination::Nowhere, tally));
         let len = request.most_bytes();
         let room = most.saturating_sub(len + ANSWERS_OVERHEAD) / 8;
         let out = self.piggyback.attach(to, room, Instant::now, |tokens| match tokens {

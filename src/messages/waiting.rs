@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use transom_fabric::{Peer, Tally, TallyRef};
 
-use super::Landing;
+use super::ReplyDestination;
 
 /// Slots of the table. Tokens ascend: the slot of a token is used again by the 32nd token after it.
 /// If the slot's request still waits then, the new request is kept outside of the table.
@@ -13,7 +13,7 @@ const PLACES: usize = 32;
 /// A request that waits for its reply.
 pub(super) struct Waiting {
     pub(super) from: Peer,
-    pub(super) into: Landing,
+    pub(super) into: ReplyDestination,
     pub(super) tally: TallyRef,
     /// The requests (`MPI_RPUT` and others) whose operations share the message. Each counts its own
     /// operation.
@@ -24,7 +24,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// A message whose operations `tally` counts as one.
-    pub(super) fn new(from: Peer, into: Landing, tally: &TallyRef) -> Waiting {
+    pub(super) fn new(from: Peer, into: ReplyDestination, tally: &TallyRef) -> Waiting {
         Waiting { from, into, tally: tally.clone(), requests: Vec::new(), all_requested: false }
     }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn waiting(from: u32) -> Waiting {
-        Waiting::new(Peer(from), Landing::Nowhere, &Tally::new())
+        Waiting::new(Peer(from), ReplyDestination::Nowhere, &Tally::new())
     }
 
     /// One request in four waits long, so that later ones find their places taken.

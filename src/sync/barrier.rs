@@ -31,7 +31,7 @@ pub(crate) fn first(me: usize, size: usize) -> usize {
 
 /// The signals of a barrier whose first signal may be sent before this rank's operations are
 /// complete.
-pub(crate) struct Behind<S, A, F> {
+pub(crate) struct EarlyFirstSignal<S, A, F> {
     signals: S,
     first: A,
     complete: F,
@@ -50,12 +50,12 @@ pub(crate) enum FirstSignal {
     AfterCompletion,
 }
 
-impl<S, A: Fn(usize, u32) -> FirstSignal, F: Fn() -> Result<()>> Behind<S, A, F> {
+impl<S, A: Fn(usize, u32) -> FirstSignal, F: Fn() -> Result<()>> EarlyFirstSignal<S, A, F> {
     /// `first` gets the slot and the value of the first signal, sends it with operations if it can,
     /// and says how it is sent; `complete` waits for the operations before the other steps of the
     /// barrier.
-    pub(crate) fn new(signals: S, first: A, complete: F) -> Behind<S, A, F> {
-        Behind { signals, first, complete, outcome: OnceCell::new() }
+    pub(crate) fn new(signals: S, first: A, complete: F) -> EarlyFirstSignal<S, A, F> {
+        EarlyFirstSignal { signals, first, complete, outcome: OnceCell::new() }
     }
 
     /// Waits for the operations, unless the barrier has waited for them. Returns their result.
@@ -64,7 +64,7 @@ impl<S, A: Fn(usize, u32) -> FirstSignal, F: Fn() -> Result<()>> Behind<S, A, F>
     }
 }
 
-impl<S: Signals, A: Fn(usize, u32) -> FirstSignal, F: Fn() -> Result<()>> Signals for Behind<S, A, F> {
+impl<S: Signals, A: Fn(usize, u32) -> FirstSignal, F: Fn() -> Result<()>> Signals for EarlyFirstSignal<S, A, F> {
     fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()> {
         if self.outcome.get().is_none() {
             match (self.first)(slot, value) {

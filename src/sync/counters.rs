@@ -10,10 +10,10 @@ use transom_fabric::Memory;
 use super::words::LINE;
 
 /// The most counters of a window at one rank.
-pub(crate) const MOST: usize = 4096;
+pub(crate) const MAX_COUNTERS: usize = 4096;
 
 /// The bytes of all counters with their header.
-pub(crate) const BYTES: usize = (1 + MOST) * LINE;
+pub(crate) const BYTES: usize = (1 + MAX_COUNTERS) * LINE;
 
 /// The offset of the number of counters in use.
 pub(crate) const NUMBER: usize = 0;
@@ -24,6 +24,23 @@ const PLACE: usize = 8;
 
 /// The bytes from [`NUMBER`] on that describe the counters.
 pub(crate) const HEADER: usize = 16;
+
+/// What a header says.
+#[derive(Clone, Copy)]
+pub(crate) struct Header {
+    /// The number of counters in use.
+    pub(crate) number: usize,
+    /// The place of the counters in their rank's table, if they have one.
+    pub(crate) place: Option<u32>,
+}
+
+impl Header {
+    /// The header in the words from [`NUMBER`] on.
+    pub(crate) fn of_words([number, place]: [u64; 2]) -> Header {
+        let number = usize::try_from(number).map_or(0, |number| number.min(MAX_COUNTERS));
+        Header { number, place: place.checked_sub(1).and_then(|place| u32::try_from(place).ok()) }
+    }
+}
 
 /// The offset of the word of a counter to which the net adds.
 pub(crate) fn by_net(index: usize) -> usize {
@@ -51,19 +68,13 @@ pub(crate) fn set_number(memory: &Memory, number: usize) {
 /// The place of the counters in their rank's table.
 pub(crate) fn place(memory: &Memory) -> Option<u32> {
     // Relaxed: as in `number`.
-    described([0, memory.word64(PLACE).load(Ordering::Relaxed)]).1
+    Header::of_words([0, memory.word64(PLACE).load(Ordering::Relaxed)]).place
 }
 
 /// Sets the place of the counters, once.
 pub(crate) fn set_place(memory: &Memory, place: u32) {
     // Relaxed: as in `number`.
     memory.word64(PLACE).store(u64::from(place) + 1, Ordering::Relaxed);
-}
-
-/// The number of counters and their place, in the words of a header.
-pub(crate) fn described([number, place]: [u64; 2]) -> (usize, Option<u32>) {
-    let number = usize::try_from(number).map_or(0, |number| number.min(MOST));
-    (number, place.checked_sub(1).and_then(|place| u32::try_from(place).ok()))
 }
 
 /// Adds one to a counter.
@@ -110,12 +121,12 @@ mod tests {
     fn counters_are_apart_and_count_what_cpus_and_the_net_add() {
         let memory = Memory::private(BYTES);
         set_number(&memory, 7);
-        for index in [0, 1, MOST - 1] {
+        for index in [0, 1, MAX_COUNTERS - 1] {
             raise(&memory, index);
             memory.word64(by_net(index)).fetch_add(2, Ordering::Relaxed);
         }
         raise(&memory, 1);
-        assert_eq!([0, 1, 2, MOST - 1].map(|index| sum(&memory, index)), [3, 4, 0, 3]);
+        assert_eq!([0, 1, 2, MAX_COUNTERS - 1].map(|index| sum(&memory, index)), [3, 4, 0, 3]);
         assert_eq!(number(&memory), 7);
     }
 }

@@ -62,9 +62,9 @@ pub(crate) const MASTER: usize = LINE;
 pub(crate) const GROUPS: usize = MASTER + 8;
 /// The number of regions that this rank has detached from a dynamic window.
 pub(crate) const VERSION: usize = 2 * LINE;
-/// The number of completions of origins since the window was created (`sync::notices`).
+/// The number of completions of origins since the window was created (`sync::pscw_words`).
 pub(crate) const COMPLETED: usize = 3 * LINE;
-/// The first slot of the members that have posted to this rank (`sync::notices`).
+/// The first slot of the members that have posted to this rank (`sync::pscw_words`).
 pub(crate) const POSTED: usize = 4 * LINE;
 /// The number of those slots: one cache line.
 pub(crate) const POSTED_SLOTS: usize = LINE / 8;

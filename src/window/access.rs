@@ -6,12 +6,12 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use super::accumulate::{Accumulate, LARGEST};
+use super::accumulate::{Accumulate, MAX_ELEMENT_BYTES};
 use super::core::Core;
 use super::element::RmaElem;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
-use super::transfer::{Count, Incoming, Outgoing};
+use super::transfer::{CountedBy, Incoming, Outgoing};
 use crate::buffers::{self, AtEnd, Scope, Sink, Source};
 use crate::datatype::Datatype;
 use crate::error::Result;
@@ -75,7 +75,12 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     #[inline(always)]
     pub fn put(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<()> {
         let permit = self.admit("put", target)?;
-        self.core.parts.put(permit, displacement as u64, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
+        self.core.parts.put(
+            permit,
+            displacement as u64,
+            self.scope.source(bytemuck::cast_slice(source)),
+            CountedBy::Target,
+        )
     }
 
     /// Puts one value, which is copied: no buffer is borrowed. The call waits for the put if the
@@ -102,7 +107,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
             permit,
             displacement as u64,
             self.scope.sink(bytemuck::cast_slice_mut(result)),
-            Count::Target,
+            CountedBy::Target,
         )
     }
 
@@ -126,7 +131,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         let permit = self.admit("put", target.rank)?;
         let bytes = bytemuck::cast_slice(source);
         let from = Outgoing { bytes: self.scope.source(bytes), low: 0, layout: Layout::Items(ty, count) };
-        self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
+        self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), CountedBy::Target)
     }
 
     /// Gets the items of `target` into `count` items of `ty` in `result` (MPI-4.1 §12.3.2 with
@@ -140,7 +145,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         let permit = self.admit("get", target.rank)?;
         let bytes = bytemuck::cast_slice_mut(result);
         let into = Incoming { bytes: self.scope.sink(bytes), low: 0, layout: Layout::Items(ty, count) };
-        self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
+        self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), CountedBy::Target)
     }
 
     /// Runs `body` as a part of the epoch. At the end of the scope its operations are complete, and
@@ -245,7 +250,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         let from = self.scope.source(bytemuck::cast_slice(source));
         let into = self.scope.sink(bytemuck::cast_slice_mut(result));
         let accumulate = whole::<T>("get_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-        self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
+        self.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Target)
     }
 
     /// Gets `result.len()` elements of `target`, from `displacement` on, each of them atomically
@@ -258,7 +263,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         let len = size_of_val(result);
         let into = self.scope.sink(bytemuck::cast_slice_mut(result));
         let accumulate = whole::<T>("get_accumulate", Op::NoOp, None, Some(into), len);
-        self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
+        self.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Target)
     }
 
     /// Combines the element at `displacement` of `target` with `operand`, waits for the element's
@@ -276,7 +281,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
                 .fetch_op(permit, displacement as u64, R::OP, T::TYPE, bits_of(operand))
                 .map(value_of);
         }
-        let mut old = [0; LARGEST];
+        let mut old = [0; MAX_ELEMENT_BYTES];
         let (operand, data) = (bytemuck::bytes_of(&operand), T::TYPE.size());
         let (parts, at) = (&self.core.parts, displacement as u64);
         parts.fetch_bytes(permit, at, R::OP, T::TYPE, &operand[..data], &mut old[..data])?;
@@ -478,7 +483,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let permit = self.0.admit("rput", target)?;
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
-        self.0.core.parts.put(permit, displacement as u64, source, Count::Request(&mut tally))?;
+        self.0.core.parts.put(permit, displacement as u64, source, CountedBy::Request(&mut tally))?;
         Ok(Request::of(self.0.core, target, tally))
     }
 
@@ -493,7 +498,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let permit = self.0.admit("rget", target)?;
         let mut tally = None;
         let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
-        self.0.core.parts.get(permit, displacement as u64, result, Count::Request(&mut tally))?;
+        self.0.core.parts.get(permit, displacement as u64, result, CountedBy::Request(&mut tally))?;
         Ok(Request::of(self.0.core, target, tally))
     }
 
@@ -506,7 +511,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     pub fn rput_owned(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rput", target)?;
         BufferRequest::lend(self.0.core, target, buffer, |buffer, tally| {
-            self.0.core.parts.put(permit, displacement as u64, buffer.source(), Count::Request(tally))
+            self.0.core.parts.put(permit, displacement as u64, buffer.source(), CountedBy::Request(tally))
         })
     }
 
@@ -531,7 +536,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     pub fn rget(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rget", target)?;
         BufferRequest::lend(self.0.core, target, buffer, |buffer, tally| {
-            self.0.core.parts.get(permit, displacement as u64, buffer.sink(), Count::Request(tally))
+            self.0.core.parts.get(permit, displacement as u64, buffer.sink(), CountedBy::Request(tally))
         })
     }
 }
@@ -552,7 +557,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let mut tally = None;
         let from = self.0.scope.source(bytemuck::cast_slice(source));
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
-        self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Request(&mut tally))?;
+        self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Request(&mut tally))?;
         Ok(Request::of(self.0.core, target, tally))
     }
 
@@ -574,7 +579,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         BufferRequest::lend(self.0.core, target, result, |result, tally| {
             let into = result.sink();
             let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-            self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Request(tally))
+            self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Request(tally))
         })
     }
 }

@@ -8,7 +8,7 @@ use super::element::RmaElem;
 use super::notices::Notice;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
-use super::transfer::{Count, Outgoing};
+use super::transfer::{CountedBy, Outgoing};
 use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::memory::layout::Layout;
@@ -31,7 +31,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     pub fn put_notify(&self, target: usize, displacement: usize, source: &'scope [T], notice: Notice) -> Result<()> {
         let permit = self.0.admit("put_notify", target)?;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
-        self.0.core.parts.put_notify(permit, displacement as u64, source, notice.0, Count::Target)
+        self.0.core.parts.put_notify(permit, displacement as u64, source, notice.0, CountedBy::Target)
     }
 
     /// Performs [`Access::get`](crate::Access::get), and then adds one to a counter of the target.
@@ -50,8 +50,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         const CALL: &str = "get_notify";
         let permit = self.0.admit(CALL, target)?;
         let (core, into) = (self.0.core, self.0.scope.sink(bytemuck::cast_slice_mut(result)));
-        core.parts.notified(CALL, permit, notice.0, Count::Target, |count| {
-            core.parts.get(permit, displacement as u64, into, count)
+        core.parts.notified(CALL, permit, notice.0, CountedBy::Target, |counted_by| {
+            core.parts.get(permit, displacement as u64, into, counted_by)
         })
     }
 
@@ -73,8 +73,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let bytes = self.0.scope.source(bytemuck::cast_slice(source));
         let from = Outgoing { bytes, low: 0, layout: Layout::Items(ty, count) };
         let core = self.0.core;
-        core.parts.notified(CALL, permit, notice.0, Count::Target, |count| {
-            core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count)
+        core.parts.notified(CALL, permit, notice.0, CountedBy::Target, |counted_by| {
+            core.parts.put_layout(permit, target.displacement, &from, &target.layout(), counted_by)
         })
     }
 
@@ -93,8 +93,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let permit = self.0.admit("rput_notify", target)?;
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
-        let count = Count::Request(&mut tally);
-        self.0.core.parts.put_notify(permit, displacement as u64, source, notice.0, count)?;
+        let counted_by = CountedBy::Request(&mut tally);
+        self.0.core.parts.put_notify(permit, displacement as u64, source, notice.0, counted_by)?;
         Ok(Request::of(self.0.core, target, tally))
     }
 
@@ -114,8 +114,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let permit = self.0.admit(CALL, target)?;
         let core = self.0.core;
         BufferRequest::lend(core, target, buffer, |buffer, tally| {
-            core.parts.notified(CALL, permit, notice.0, Count::Request(tally), |count| {
-                core.parts.get(permit, displacement as u64, buffer.sink(), count)
+            core.parts.notified(CALL, permit, notice.0, CountedBy::Request(tally), |counted_by| {
+                core.parts.get(permit, displacement as u64, buffer.sink(), counted_by)
             })
         })
     }
@@ -138,7 +138,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     ) -> Result<()> {
         let from = self.0.scope.source(bytemuck::cast_slice(source));
         let accumulate = whole::<T>("accumulate_notify", R::OP, Some(from), None, size_of_val(source));
-        self.counted(target, displacement, &accumulate, notice, Count::Target)
+        self.counted(target, displacement, &accumulate, notice, CountedBy::Target)
     }
 
     /// Performs [`Access::get_accumulate`](crate::Access::get_accumulate), and then adds one to a
@@ -159,7 +159,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let from = self.0.scope.source(bytemuck::cast_slice(source));
         let into = self.0.scope.sink(bytemuck::cast_slice_mut(result));
         let accumulate = whole::<T>("get_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
-        self.counted(target, displacement, &accumulate, notice, Count::Target)
+        self.counted(target, displacement, &accumulate, notice, CountedBy::Target)
     }
 
     /// Like [`Passive::accumulate_notify`], and returns a request (`MPI_Raccumulate_notify`).
@@ -177,7 +177,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let from = self.0.scope.source(bytemuck::cast_slice(source));
         let accumulate = whole::<T>("raccumulate_notify", R::OP, Some(from), None, size_of_val(source));
         let mut tally = None;
-        self.counted(target, displacement, &accumulate, notice, Count::Request(&mut tally))?;
+        self.counted(target, displacement, &accumulate, notice, CountedBy::Request(&mut tally))?;
         Ok(Request::of(self.0.core, target, tally))
     }
 
@@ -199,7 +199,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         BufferRequest::lend(self.0.core, target, result, |result, tally| {
             let into = result.sink();
             let accumulate = whole::<T>("rget_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
-            self.counted(target, displacement, &accumulate, notice, Count::Request(tally))
+            self.counted(target, displacement, &accumulate, notice, CountedBy::Request(tally))
         })
     }
 
@@ -210,12 +210,12 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         displacement: usize,
         accumulate: &Accumulate<'_>,
         notice: Notice,
-        count: Count<'_>,
+        counted_by: CountedBy<'_>,
     ) -> Result<()> {
         let permit = self.0.admit(accumulate.call, target)?;
         let core = self.0.core;
-        core.parts.notified(accumulate.call, permit, notice.0, count, |count| {
-            core.parts.accumulate(permit, displacement as u64, accumulate, count)
+        core.parts.notified(accumulate.call, permit, notice.0, counted_by, |counted_by| {
+            core.parts.accumulate(permit, displacement as u64, accumulate, counted_by)
         })
     }
 }

@@ -18,25 +18,25 @@ use super::accumulate_mapped::{local, one_piece};
 use super::accumulate_net::{ByNet, width_by_net};
 use super::dynamic::{Resolved, Within};
 use super::kernel_copies::CopiedUnderLock;
-use super::packing::Batch;
+use super::packing::RequestBuilder;
 use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::start_atomics::differ;
 use super::target::{Reach, Target, Unmapped};
-use super::transfer::{Count, Incoming, Outgoing, may_end_alone, may_gather};
+use super::transfer::{CountedBy, Incoming, Outgoing, may_end_alone, may_gather};
 use crate::buffers::{Sink, Source};
 use crate::check::{Call, Kind};
 use crate::error::{JobError, Result};
 use crate::memory::accumulate::{AtomicMemory, Operand, bytes_of, truncate, value};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, Request, Small};
+use crate::messages::{ReplyDestination, Request, Small};
 use crate::reduce::{BasicType, CompareSwap, Op};
 use crate::routes::Actor;
 
 /// Elements up to this size travel in a register.
-pub(super) const REGISTER: usize = 8;
+pub(super) const REGISTER_BYTES: usize = 8;
 /// The largest element.
-pub(crate) const LARGEST: usize = 32;
+pub(crate) const MAX_ELEMENT_BYTES: usize = 32;
 
 impl Target {
     /// [`Target::atomic`] for an element at byte `at`, at any alignment.
@@ -122,7 +122,7 @@ impl Parts {
             return self.note_around(target, at, (kind, ty), || atomic.one_anywhere(index(at), op, ty, operand));
         }
         let operand = operand.to_ne_bytes();
-        let mut old = [0; REGISTER];
+        let mut old = [0; REGISTER_BYTES];
         let size = ty.size();
         self.note_around_far(target, at, (kind, ty), || {
             self.fetch_bytes_far(target, at, op, ty, bytes_of(&operand, size), &mut old[..size])
@@ -218,7 +218,7 @@ impl Parts {
             }
             return self.note_attempt(target, at, (kind, ty), differ(values, ty), swap);
         }
-        let mut old = [0; REGISTER];
+        let mut old = [0; REGISTER_BYTES];
         let tally = Tally::within(&target.tally);
         let old = &mut old[..ty.size()];
         self.note_around_far(target, at, (kind, ty), || {
@@ -242,11 +242,11 @@ impl Parts {
         tally: &TallyRef,
     ) -> Result<()> {
         // Held until the message is posted.
-        let mut _posting = None;
+        let mut _unposted = None;
         if target.reach.is_dynamic() {
             let (call, size) = ("compare_and_swap", ty.size());
             match self.resolve(call, target, at.cast_signed(), &Layout::Bytes(size))? {
-                Resolved::Unmapped(posting) => _posting = Some(posting),
+                Resolved::Unmapped(unposted) => _unposted = Some(unposted),
                 Resolved::Mapped => {
                     let there = self.within(call, target, at, size)?;
                     let old = self.atomic_within(target, &there)?.swap_anywhere(there.at, ty, values);
@@ -283,7 +283,7 @@ impl Parts {
     ) -> Result<()> {
         let request = Request::Swap { ty, at, expected: truncate(values.expected, ty.size()), new: values.new };
         self.bound_replies(target)?;
-        self.ask(target, request, Landing::One(into), tally)
+        self.ask(target, request, ReplyDestination::One(into), tally)
     }
 
     /// Accumulates contiguous elements of a type on which `op` is defined, without previous values
@@ -299,7 +299,7 @@ impl Parts {
     ) -> Result<()> {
         let rank = permit.rank();
         if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, from.len()) {
-            if from.len() == ty.size() && ty.size() <= REGISTER {
+            if from.len() == ty.size() && ty.size() <= REGISTER_BYTES {
                 atomic.one(at, op, ty, value(from.bytes()));
                 return Ok(());
             }
@@ -310,7 +310,7 @@ impl Parts {
         }
         let len = from.len();
         let it = Accumulate::of_array("accumulate", op, ty, (op != Op::NoOp).then_some(from), None, len);
-        self.accumulate(permit, displacement, &it, Count::Target)
+        self.accumulate(permit, displacement, &it, CountedBy::Target)
     }
 
     /// Accumulates contiguous elements and gets the previous values (MPI-4.1 §12.3.4); `from` is
@@ -335,7 +335,7 @@ impl Parts {
         }
         let len = into.len();
         let it = Accumulate::of_array("get_accumulate", op, ty, from, Some(into), len);
-        self.accumulate(permit, displacement, &it, Count::Target)
+        self.accumulate(permit, displacement, &it, CountedBy::Target)
     }
 
     /// Accumulates, with or without the previous values (MPI-4.1 §12.3.4).
@@ -345,17 +345,17 @@ impl Parts {
         permit: Permit,
         displacement: u64,
         accumulate: &Accumulate<'_>,
-        mut count: Count<'_>,
+        mut counted_by: CountedBy<'_>,
     ) -> Result<()> {
         let rank = permit.rank();
         check(accumulate)?;
         let call = accumulate.call;
         self.no_overlap_at_target(call, &accumulate.to)?;
         let Some((target, at)) = self.locate_layout(call, rank, displacement, &accumulate.to)? else { return Ok(()) };
-        self.note(target, at, &accumulate.to, accumulate.kind(), &mut count)?;
+        self.note(target, at, &accumulate.to, accumulate.kind(), &mut counted_by)?;
         match target.atomic(self, accumulate.ty) {
             Some(atomic) => local(&atomic, at, accumulate),
-            None => self.accumulate_far(target, at, accumulate, count.tally(target))?,
+            None => self.accumulate_far(target, at, accumulate, counted_by.tally(target))?,
         }
         self.lent_by(target, at, accumulate)?;
         if accumulate.into.is_some() { self.layout_fetched(target, at, &accumulate.to) } else { Ok(()) }
@@ -364,10 +364,10 @@ impl Parts {
     #[inline(never)]
     pub(super) fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         // Held until all messages are posted.
-        let mut _posting = None;
+        let mut _unposted = None;
         if target.reach.is_dynamic() {
             match self.resolve(it.call, target, at, &it.to)? {
-                Resolved::Unmapped(posting) => _posting = Some(posting),
+                Resolved::Unmapped(unposted) => _unposted = Some(unposted),
                 Resolved::Mapped => return self.accumulate_within(target, at, it),
                 Resolved::Across => {
                     // The call waits for its own messages alone.
@@ -453,16 +453,16 @@ impl Parts {
         if self.accumulate_staged(target, at, it, tally)? {
             return Ok(());
         }
-        let mut batch = Batch::new(self.message_max(target), it.ty.size());
+        let mut builder = RequestBuilder::new(self.message_max(target), it.ty.size());
         let mut pieces = it.pieces();
-        while batch.fill(&mut pieces, at, it.from.as_ref(), it.into.as_ref()) {
-            let landing = batch.landing();
-            let (strips, data) = ((&batch.strips).into(), (&batch.data).into());
+        while builder.fill(&mut pieces, at, it.from.as_ref(), it.into.as_ref()) {
+            let destination = builder.destination();
+            let (strips, data) = ((&builder.strips).into(), (&builder.data).into());
             let request = Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data };
             if it.into.is_some() {
                 self.bound_replies(target)?;
             }
-            self.ask(target, request, landing, tally)?;
+            self.ask(target, request, destination, tally)?;
         }
         Ok(())
     }

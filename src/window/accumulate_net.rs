@@ -2,7 +2,7 @@
 //! of 64 bits, or of 32 bits where the device has those. An operation for which the device has no
 //! atomic uses the device's compare-and-swap, so that one actor performs all accumulates on a type.
 
-use transom_fabric::{Amo, AmoKind, Posting, Tally, TallyRef, Width};
+use transom_fabric::{Amo, AmoKind, PostingThread, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
 use super::drain::{self, DrainedTargets};
@@ -18,7 +18,7 @@ use crate::routes::{Actor, Amos};
 use crate::transport::NetMemory;
 
 /// The largest value that an atomic of the net returns, in bytes.
-const REGISTER: usize = 8;
+const REGISTER_BYTES: usize = 8;
 
 /// The width of the net's atomics on `ty`, if the net performs accumulates on it: integers of 64
 /// bits, and of 32 bits where the net has atomics on those. The target's CPU performs accumulates
@@ -116,7 +116,7 @@ impl<'t> ByNet<'t> {
     /// An operation for which the net has no atomic, by its compare-and-swap.
     fn by_swaps(&self, at: u64, it: &Accumulate<'_>, operand: u64) -> Result<u64> {
         let now = |amo: Amo| -> Result<u64> {
-            let mut old = [0; REGISTER];
+            let mut old = [0; REGISTER_BYTES];
             let bytes = &mut old[..self.width.bytes()];
             let tally = Tally::within(&self.target.tally);
             crate::buffers::scoped(
@@ -145,7 +145,7 @@ impl<'t> ByNet<'t> {
         }
         // `posting` keeps the location marked until the port has counted the operation.
         let posting = self.ordered.then(|| self.targets.busy.begin(at, || self.targets.tally.idle()));
-        if posting.as_ref().is_some_and(Posting::is_busy) {
+        if posting.as_ref().is_some_and(PostingThread::is_busy) {
             drain::drain(self.job, self.targets, DrainedTargets::One(self.target))?;
         }
         while !self.job.taken(self.memory.amo(at, amo, into, tally))? {}

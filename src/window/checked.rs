@@ -25,7 +25,7 @@ use super::lock::Lock;
 use super::parts::Parts;
 use super::segment::Draft;
 use super::target::{Hold, Target};
-use super::transfer::Count;
+use super::transfer::CountedBy;
 use crate::check::{self, Access, At, Checker, Clash, Clock, Kind, Loan, Locked, LogEntry, Place, Record, Shadow};
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
@@ -366,14 +366,14 @@ impl Parts {
         at: i64,
         layout: &Layout<'_>,
         kind: Kind,
-        count: &mut Count<'_>,
+        counted_by: &mut CountedBy<'_>,
     ) -> Result<()> {
         if !self.is_checked() {
             return Ok(());
         }
         // The operation is not complete when its call returns, so its request needs a tally.
-        count.tally(target);
-        let end = if matches!(count, Count::Request(_)) { End::Alone } else { End::Later };
+        counted_by.tally(target);
+        let end = if matches!(counted_by, CountedBy::Request(_)) { End::Alone } else { End::Later };
         self.note_checked(target, at, layout, kind, (end, true)).map(drop)
     }
 

@@ -12,7 +12,7 @@ use crate::buffers::scoped;
 use crate::check::{Call, Kind};
 use crate::error::Result;
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, Request};
+use crate::messages::{ReplyDestination, Request};
 use crate::reduce::{BasicType, CompareSwap};
 
 impl Parts {
@@ -64,7 +64,7 @@ impl Parts {
                     return by_kernel.swap_bytes(at, values, into);
                 }
                 let request = Request::SwapBytes { ty, at, data: [values.expected, values.new].concat().into() };
-                self.ask(target, request, Landing::One(into), &tally)
+                self.ask(target, request, ReplyDestination::One(into), &tally)
             },
         )?;
         self.job.progress.complete(&tally)

@@ -135,7 +135,8 @@ impl Core {
             self.parts.own.publish();
             flushed
         };
-        let signals = barrier::Behind::new(signals, |slot, value| self.signal_with_operations(slot, value), complete);
+        let signals =
+            barrier::EarlyFirstSignal::new(signals, |slot, value| self.signal_with_operations(slot, value), complete);
         let passed = self.disseminate(0, turn, &signals);
         let flushed = signals.complete();
         self.unmix_first();

@@ -214,7 +214,7 @@ impl Parts {
         };
         let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region))?;
         let actor = job.actor_for(team, hints.atomics)?;
-        serve(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
+        serve_if_needed(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
         let part = Part {
             // Addresses beyond `i64` are no memory of a process, and do not fit into messages.
             size: if dynamic { i64::MAX.cast_unsigned() } else { memory.len() as u64 },
@@ -268,7 +268,7 @@ impl Parts {
         }
         // A rank that serves no requests still gets replies from ranks that serve its own requests.
         // If it does not read them, they fill its ring, and the senders can't reply to other ranks.
-        if UNMAPPED.any(bits) { serve(&self.job, true) } else { Ok(()) }
+        if UNMAPPED.any(bits) { serve_if_needed(&self.job, true) } else { Ok(()) }
     }
 
     /// Whether the kernel allocates the part's pages at the first touch. In the separate memory
@@ -397,10 +397,10 @@ fn is_unmapped(region: &transport::ShmRegion) -> bool {
     !transport::is_mapped(&transport::shm_key(region))
 }
 
-/// Serves requests that other ranks may send to this rank while it computes. `foreign`: ranks of
-/// the node can't map a part of the window.
-fn serve(job: &JobCore, foreign: bool) -> Result<()> {
-    if foreign && job.has_neighbours() {
+/// Serves requests that other ranks may send to this rank while it computes, where there may be
+/// any. `has_unmapped_part`: ranks of the node can't map a part of the window.
+fn serve_if_needed(job: &JobCore, has_unmapped_part: bool) -> Result<()> {
+    if has_unmapped_part && job.has_neighbours() {
         job.serve(Lane::Shm)?;
     }
     if job.wire.has(Lane::Net) { job.serve(Lane::Net) } else { Ok(()) }

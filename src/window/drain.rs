@@ -32,17 +32,22 @@ pub(super) enum DrainedTargets<'t> {
     All(&'t Targets),
 }
 
-/// A wait that holds operations back: the address of its window's targets, and the rank of its
-/// target, or `None` for all of them.
-type Holder = (usize, Option<usize>);
+/// A wait that holds operations back.
+#[derive(PartialEq, Eq)]
+struct Stall {
+    /// The address of the window's targets.
+    window: usize,
+    /// The rank of the target, or `None` for all of them.
+    target: Option<usize>,
+}
 
 /// The waits of all windows that hold operations back. Only waits that are long already take the
 /// lock. A thread holds it until it has set or cleared the bits, so that no wait clears a bit that
 /// another one has set.
-static HOLDERS: Mutex<Vec<Holder>> = Mutex::new(Vec::new());
+static STALLS: Mutex<Vec<Stall>> = Mutex::new(Vec::new());
 
-fn holders() -> MutexGuard<'static, Vec<Holder>> {
-    HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+fn stalls() -> MutexGuard<'static, Vec<Stall>> {
+    STALLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'t> DrainedTargets<'t> {
@@ -122,16 +127,16 @@ impl<'t> Drain<'t> {
         }
     }
 
-    fn holder(&self) -> Holder {
-        let rank = if let DrainedTargets::One(target) = self.awaited { Some(target.rank()) } else { None };
-        (std::ptr::from_ref(self.targets).addr(), rank)
+    fn stall(&self) -> Stall {
+        let target = if let DrainedTargets::One(target) = self.awaited { Some(target.rank()) } else { None };
+        Stall { window: std::ptr::from_ref(self.targets).addr(), target }
     }
 
     /// Holds operations on the targets back.
     fn hold_back(&self) {
-        let mut holders = holders();
+        let mut stalls = stalls();
         if !self.holds_back.replace(true) {
-            holders.push(self.holder());
+            stalls.push(self.stall());
         }
         self.awaited.for_each(Target::hold_back);
     }
@@ -139,13 +144,14 @@ impl<'t> Drain<'t> {
     /// Ends a wait that holds operations back. Operations on targets that no other wait holds back
     /// may begin.
     fn let_go(&self) {
-        let (mut holders, own) = (holders(), self.holder());
-        if let Some(place) = holders.iter().position(|holder| *holder == own) {
-            holders.swap_remove(place);
+        let (mut stalls, own) = (stalls(), self.stall());
+        if let Some(place) = stalls.iter().position(|stall| *stall == own) {
+            stalls.swap_remove(place);
         }
         self.awaited.for_each(|target| {
-            let holds = |(window, rank): &Holder| *window == own.0 && rank.is_none_or(|rank| rank == target.rank());
-            if !holders.iter().any(holds) {
+            let holds =
+                |stall: &Stall| stall.window == own.window && stall.target.is_none_or(|rank| rank == target.rank());
+            if !stalls.iter().any(holds) {
                 target.let_go();
             }
         });

@@ -22,7 +22,7 @@ use crate::flavor::Flavor;
 use crate::job::peer;
 use crate::memory::attached::{Extent, Opened, covering, spanning};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+use crate::messages::{MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, ReplyDestination, Request, STRIP};
 use crate::sync::words::{self, Words};
 use crate::transport;
 
@@ -68,18 +68,18 @@ impl Known {
 
 /// An access by message, until all its messages are posted. Other threads wait for the end of it
 /// before accesses become direct.
-pub(super) struct Posting<'p>(Option<&'p AtomicU64>);
+pub(super) struct UnpostedAccess<'p>(Option<&'p AtomicU64>);
 
-impl<'p> Posting<'p> {
+impl<'p> UnpostedAccess<'p> {
     /// An access by message to a target whose accesses may become direct.
-    fn begin(regions: &'p Regions) -> Posting<'p> {
+    fn begin(regions: &'p Regions) -> UnpostedAccess<'p> {
         // Relaxed: the lock of the list orders it for `learn`.
         regions.posting.fetch_add(1, Ordering::Relaxed);
-        Posting(Some(&regions.posting))
+        UnpostedAccess(Some(&regions.posting))
     }
 }
 
-impl Drop for Posting<'_> {
+impl Drop for UnpostedAccess<'_> {
     fn drop(&mut self) {
         if let Some(posting) = self.0 {
             // Release: pairs with the Acquire in `learn`, which then reads the tally.
@@ -93,7 +93,7 @@ pub(super) enum Resolved<'p> {
     /// By load and store: all regions of the access are this rank's own, or mapped.
     Mapped,
     /// By system calls or messages.
-    Unmapped(Posting<'p>),
+    Unmapped(UnpostedAccess<'p>),
     /// By messages, each of which is waited for: the access spans adjacent regions, which are
     /// contiguous only in the owner's address space. The wait orders the messages with this CPU's
     /// stores to the regions.
@@ -194,7 +194,7 @@ impl Parts {
             return Ok(Resolved::Mapped);
         }
         let Some(words) = target.words(self) else {
-            return self.ask_covered(target, at, layout).map(|()| Resolved::Unmapped(Posting(None)));
+            return self.ask_covered(target, at, layout).map(|()| Resolved::Unmapped(UnpostedAccess(None)));
         };
         let regions = self.regions(target)?;
         let mut known = regions.lock();
@@ -225,8 +225,8 @@ impl Parts {
             // Cross-memory attach works by addresses, so adjacent regions need no messages.
             (true, true) if !by_kernel => Resolved::Across,
             // The kernel copies at once, so that no later access can overtake the copy.
-            _ if by_kernel => Resolved::Unmapped(Posting(None)),
-            _ => Resolved::Unmapped(Posting::begin(regions)),
+            _ if by_kernel => Resolved::Unmapped(UnpostedAccess(None)),
+            _ => Resolved::Unmapped(UnpostedAccess::begin(regions)),
         })
     }
 
@@ -285,7 +285,8 @@ impl Parts {
     fn ask_covered(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
         let most = self.message_max(target);
         // `Layout::Bytes` occurs at both sides or at neither. Other pieces become two strips at
-        // most, however the origin's blocks cut the pieces; `packing::Batch` keeps room for both.
+        // most, however the origin's blocks cut the pieces; `packing::RequestBuilder` keeps room
+        // for both.
         let needed = match layout {
             Layout::Bytes(_) => 1,
             _ => 2 * layout.pieces().take(MAX_STRIPS).count(),
@@ -303,7 +304,7 @@ impl Parts {
         let ask = |strips: &mut Vec<Strip>| {
             self.bound_replies(target)?;
             let request = Request::Check { strips: std::mem::take(strips).into() };
-            self.ask(target, request, Landing::Nowhere, &tally)
+            self.ask(target, request, ReplyDestination::Nowhere, &tally)
         };
         layout.for_strips(|strip| {
             strips.push(Strip { offset: at.wrapping_add(strip.offset), ..strip });
@@ -328,8 +329,8 @@ impl Parts {
         if !attaches {
             // Operations sent as messages must complete before this CPU may store directly, also
             // those that other threads are posting. Their failures are left to the program's flush.
-            // Acquire: pairs with the Release in the drop of `Posting`. The lock keeps further
-            // threads from posting meanwhile.
+            // Acquire: pairs with the Release in the drop of `UnpostedAccess`. The lock keeps
+            // further threads from posting meanwhile.
             let is_quiet = || posting.load(Ordering::Acquire) == 0 && target.tally.idle();
             self.job.progress.until(is_quiet)?;
         }
@@ -382,7 +383,7 @@ impl Parts {
             crate::buffers::scoped(
                 || self.job.finish(&tally),
                 |scope| {
-                    let into = Landing::One(scope.sink(bytemuck::cast_slice_mut(&mut reply)));
+                    let into = ReplyDestination::One(scope.sink(bytemuck::cast_slice_mut(&mut reply)));
                     self.ask(target, request, into, &tally)
                 },
             )?;

@@ -6,7 +6,7 @@
 
 use transom_fabric::Post;
 
-use super::accumulate::{Accumulate, LARGEST};
+use super::accumulate::{Accumulate, MAX_ELEMENT_BYTES};
 use super::parts::{Parts, index};
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
@@ -27,17 +27,26 @@ const BYTES: usize = 64 << 10;
 const PIECES: usize = 64;
 
 /// Longest accumulate of one piece that allocates no memory, in bytes.
-const SMALL: usize = 64;
+const MAX_STACK_BYTES: usize = 64;
 
 /// Minimum number of pieces that are read together with the bytes between them.
-const FEW: usize = 4;
+const MIN_CLOSE_PIECES: usize = 4;
 /// Longest gap between two pieces that are read together, in bytes.
-const GAP: u64 = 2 << 10;
+const MAX_GAP_BYTES: u64 = 2 << 10;
 /// Longest span of pieces that are read together, in bytes.
-const TOGETHER: u64 = 64 << 10;
+const MAX_SPAN_BYTES: u64 = 64 << 10;
 
-/// A piece that is read: its offset at the target, and its destination.
-type Fill = (u64, Sink);
+/// A piece that is read from offset `at` of the target.
+struct Fill {
+    at: u64,
+    into: Sink,
+}
+
+/// A piece that is written to offset `at` of the target.
+struct Store {
+    at: u64,
+    from: Source,
+}
 
 /// Memory of another process that the kernel copies, and the job, which explains failures of the
 /// copies.
@@ -72,17 +81,20 @@ impl<'t> CopiedByKernel<'t> {
 
     /// Puts contiguous bytes at `at`.
     pub(super) fn put_bytes(self, at: u64, from: Source) -> Result<()> {
-        self.write([(at, from)].into_iter())
+        self.write([Store { at, from }].into_iter())
     }
 
     /// Gets contiguous bytes at `at`.
     pub(super) fn get_bytes(self, at: u64, into: Sink) -> Result<()> {
-        self.read([(at, into)].into_iter())
+        self.read([Fill { at, into }].into_iter())
     }
 
     pub(super) fn put(self, at: i64, from: &Outgoing<'_>, to: &Layout<'_>) -> Result<()> {
         let pieces = to.beside(&from.layout);
-        self.write(pieces.map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), from.part(ours, len))))
+        self.write(pieces.map(|([theirs, ours], len)| {
+            let at = (at + theirs).cast_unsigned();
+            Store { at, from: from.part(ours, len) }
+        }))
     }
 
     pub(super) fn get(self, at: i64, into: &Incoming<'_>, from: &Layout<'_>) -> Result<()> {
@@ -99,40 +111,38 @@ impl<'t> CopiedByKernel<'t> {
     /// as for a page.
     fn read_together(self, pieces: impl Iterator<Item = Fill>) -> Result<()> {
         let (mut close, mut others, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-        for (offset, into) in pieces {
-            if !close.is_empty() && !follows(&close, offset, into.len()) {
+        for piece in pieces {
+            if !close.is_empty() && !follows(&close, piece.at, piece.into.len()) {
                 self.read_close(&mut close, &mut others, &mut scratch)?;
             }
-            close.push((offset, into));
+            close.push(piece);
         }
         self.read_close(&mut close, &mut others, &mut scratch)?;
         self.read(others.into_iter())
     }
 
-    /// Reads pieces that lie close together, by way of `scratch`. If there are fewer than [`FEW`],
-    /// moves them to `others` instead.
+    /// Reads pieces that lie close together, by way of `scratch`. If there are fewer than
+    /// [`MIN_CLOSE_PIECES`], moves them to `others` instead.
     fn read_close(self, close: &mut Vec<Fill>, others: &mut Vec<Fill>, scratch: &mut Vec<u8>) -> Result<()> {
-        if close.len() < FEW {
+        if close.len() < MIN_CLOSE_PIECES {
             others.append(close);
             return if others.len() < PIECES { Ok(()) } else { self.read(others.drain(..)) };
         }
         let (start, end) = range(close);
         scratch.resize(index(end - start), 0);
         scoped(|| (), |scope| self.get_bytes(start, scope.sink(scratch)))?;
-        for (offset, into) in close.drain(..) {
-            into.fill_from(&scratch[index(offset - start)..]);
+        for Fill { at, into } in close.drain(..) {
+            into.fill_from(&scratch[index(at - start)..]);
         }
         Ok(())
     }
 
-    /// Writes pieces, each to its offset.
-    fn write(self, pieces: impl Iterator<Item = (u64, Source)>) -> Result<()> {
-        self.ended(transport::put_pieces(self.memory, pieces))
+    fn write(self, pieces: impl Iterator<Item = Store>) -> Result<()> {
+        self.ended(transport::put_pieces(self.memory, pieces.map(|Store { at, from }| (at, from))))
     }
 
-    /// Reads pieces, each from its offset.
-    fn read(self, pieces: impl Iterator<Item = (u64, Sink)>) -> Result<()> {
-        self.ended(transport::get_pieces(self.memory, pieces))
+    fn read(self, pieces: impl Iterator<Item = Fill>) -> Result<()> {
+        self.ended(transport::get_pieces(self.memory, pieces.map(|Fill { at, into }| (at, into))))
     }
 
     fn ended(self, answer: Post) -> Result<()> {
@@ -164,10 +174,10 @@ impl<'t> CopiedUnderLock<'t> {
         let Some(first) = next(most) else { return Ok(()) };
         let together = if it.to.overlaps_itself() { 1 } else { PIECES };
         let mut second = None;
-        if first.len <= SMALL {
+        if first.len <= MAX_STACK_BYTES {
             second = next(most - first.len);
             if second.is_none() {
-                return self.combine(it, &[first], &mut [0; SMALL][..first.len]);
+                return self.combine(it, &[first], &mut [0; MAX_STACK_BYTES][..first.len]);
             }
         }
         let mut taken = [Some(first), second].into_iter().flatten();
@@ -221,7 +231,7 @@ impl<'t> CopiedUnderLock<'t> {
         into: Sink,
     ) -> Result<()> {
         let piece = [Piece { at, from: 0, into: 0, len: new.len() }];
-        let mut scratch = [0; LARGEST];
+        let mut scratch = [0; MAX_ELEMENT_BYTES];
         let scratch = &mut scratch[..new.len()];
         let mut held = stripe::lock(self.words, index(at));
         stripe::exclude_visits(&mut held, self.words, index(at), self.memory.job.block.visitor);
@@ -236,8 +246,8 @@ impl<'t> CopiedUnderLock<'t> {
             || (),
             |scope| {
                 let into = scope.sink(bytes);
-                let places = placed(pieces).map(|(piece, at)| (piece.at, into.part(at, piece.len)));
-                if self.is_whole && pieces.len() >= FEW {
+                let places = placed(pieces).map(|(piece, at)| Fill { at: piece.at, into: into.part(at, piece.len) });
+                if self.is_whole && pieces.len() >= MIN_CLOSE_PIECES {
                     self.memory.read_together(places)
                 } else {
                     self.memory.read(places)
@@ -252,7 +262,8 @@ impl<'t> CopiedUnderLock<'t> {
             || (),
             |scope| {
                 let from = scope.source(bytes);
-                self.memory.write(placed(pieces).map(|(piece, at)| (piece.at, from.part(at, piece.len))))
+                self.memory
+                    .write(placed(pieces).map(|(piece, at)| Store { at: piece.at, from: from.part(at, piece.len) }))
             },
         )
     }
@@ -261,19 +272,19 @@ impl<'t> CopiedUnderLock<'t> {
 /// The pieces of a get.
 fn incoming<'a>(at: i64, into: &'a Incoming<'a>, from: &'a Layout<'a>) -> impl Iterator<Item = Fill> + 'a {
     let pieces = from.beside(&into.layout);
-    pieces.map(move |([theirs, ours], len)| ((at + theirs).cast_unsigned(), into.part(ours, len)))
+    pieces.map(move |([theirs, ours], len)| Fill { at: (at + theirs).cast_unsigned(), into: into.part(ours, len) })
 }
 
 /// The first offset of pieces that follow each other, and the end of the last one.
 fn range(close: &[Fill]) -> (u64, u64) {
-    let start = close.first().map_or(0, |first| first.0);
-    (start, close.last().map_or(start, |(offset, into)| offset + into.len() as u64))
+    let start = close.first().map_or(0, |first| first.at);
+    (start, close.last().map_or(start, |last| last.at + last.into.len() as u64))
 }
 
 /// Whether a piece of `len` bytes at `offset` is read together with the pieces before it.
 fn follows(close: &[Fill], offset: u64, len: usize) -> bool {
     let (start, end) = range(close);
-    offset >= end && offset - end <= GAP && offset - start + len as u64 <= TOGETHER
+    offset >= end && offset - end <= MAX_GAP_BYTES && offset - start + len as u64 <= MAX_SPAN_BYTES
 }
 
 /// Each piece with its offset in a buffer in which the pieces are contiguous.

@@ -15,13 +15,13 @@ use transom_fabric::{Fault, Peer, Reason, Tally};
 use super::parts::Parts;
 use super::posted::BLOCK_BY_ITSELF;
 use super::target::{Reach, Target, Unmapped};
-use super::transfer::GATHERED;
+use super::transfer::MAX_GATHERED_BYTES;
 use crate::buffers;
 use crate::error::Result;
 use crate::job::{JobCore, peer};
 use crate::memory::attached::{Attached, Extent, Given, Register};
 use crate::memory::layout::Layout;
-use crate::messages::{Exposed, KeyHolder, Landing, Request};
+use crate::messages::{Exposed, KeyHolder, ReplyDestination, Request};
 use crate::transport::{Lane, Net, NetMemory, NetRegion};
 
 /// Accesses without a key to a rank after which this rank asks for a key, at first.
@@ -60,10 +60,24 @@ struct Region {
     uses: u32,
 }
 
+/// A region that the net accesses by its key.
+struct Keyed {
+    memory: Arc<NetMemory>,
+    /// The address at which the region begins.
+    begins: u64,
+}
+
+/// The answer of the owner to a request for a key.
+struct KeyAnswer {
+    region: Extent,
+    number: u64,
+    /// `None` if the net can't access the region.
+    memory: Option<NetMemory>,
+}
+
 /// The result of the search for a key for an access.
 enum Found {
-    /// The region, and its address.
-    Region(Arc<NetMemory>, u64),
+    Region(Keyed),
     /// No key. This thread asks for it, and then calls [`Keys::learn`].
     Ask,
     Nothing,
@@ -90,11 +104,12 @@ impl Keys {
     fn find(&self, owner: Peer, address: u64, len: usize) -> Found {
         let mut all = self.lock();
         let keys = all.entry(owner).or_default();
-        if let Some((&base, region)) = keys.regions.range_mut(..=address).next_back()
-            && (Extent { address: base, len: region.len, key: None }).inside(address, len).is_some()
+        if let Some((&begins, region)) = keys.regions.range_mut(..=address).next_back()
+            && (Extent { address: begins, len: region.len, key: None }).inside(address, len).is_some()
         {
             region.uses = region.uses.saturating_add(1);
-            return region.memory.as_ref().map_or(Found::Nothing, |memory| Found::Region(Arc::clone(memory), base));
+            let memory = region.memory.as_ref().map(Arc::clone);
+            return memory.map_or(Found::Nothing, |memory| Found::Region(Keyed { memory, begins }));
         }
         keys.missed += 1;
         if keys.missed < keys.needed || keys.asking {
@@ -104,13 +119,13 @@ impl Keys {
         Found::Ask
     }
 
-    /// Records the answer of `owner`: a region with its number and its memory. Returns the region
-    /// if the net can access it. The key may have been withdrawn meanwhile.
-    fn learn(&self, owner: Peer, answer: Option<(Extent, u64, Option<NetMemory>)>) -> Option<(Arc<NetMemory>, u64)> {
+    /// Records the answer of `owner`. Returns the region if the net can access it. The key may have
+    /// been withdrawn meanwhile.
+    fn learn(&self, owner: Peer, answer: Option<KeyAnswer>) -> Option<Keyed> {
         let mut all = self.lock();
         let keys = all.entry(owner).or_default();
         keys.asking = false;
-        let Some((region, number, memory)) = answer else {
+        let Some(KeyAnswer { region, number, memory }) = answer else {
             keys.needed = (2 * keys.needed).min(MAX_THRESHOLD);
             return None;
         };
@@ -119,7 +134,7 @@ impl Keys {
         }
         let memory = memory.map(Arc::new);
         keys.regions.insert(region.address, Region { len: region.len, number, memory: memory.clone(), uses: 1 });
-        memory.map(|memory| (memory, region.address))
+        memory.map(|memory| Keyed { memory, begins: region.address })
     }
 }
 
@@ -180,17 +195,17 @@ impl Parts {
         let address = at.wrapping_add(low).cast_unsigned();
         let Ok(len) = usize::try_from(end.abs_diff(low)) else { return Ok(None) };
         let found = match keys.find(owner, address, len) {
-            Found::Region(memory, base) => Some((memory, base)),
+            Found::Region(keyed) => Some(keyed),
             Found::Ask => keys.learn(owner, self.request_key(owner, address, len)),
             Found::Nothing => None,
         };
-        Ok(found.map(|(memory, base)| (memory, at.wrapping_sub_unsigned(base))))
+        Ok(found.map(|Keyed { memory, begins }| (memory, at.wrapping_sub_unsigned(begins))))
     }
 
     /// Whether the net would perform the access, rather than the target: it posts few transfers,
     /// and a small operation that shares a message does not cost less.
     fn is_direct(&self, target: &Target, theirs: &Layout<'_>, ours: &Layout<'_>) -> bool {
-        let least = if self.job.wire.net().is_some_and(Net::gathers) { GATHERED + 1 } else { 1 };
+        let least = if self.job.wire.net().is_some_and(Net::gathers) { MAX_GATHERED_BYTES + 1 } else { 1 };
         theirs.len() >= least
             && matches!(target.reach, Reach::Unmapped(Unmapped::Dynamic(None)))
             && self.job.lane(self.team.rank(target.rank())) == Some(Lane::Net)
@@ -200,13 +215,13 @@ impl Parts {
     /// The answer to a request for a key, if there is one. After a failure the target performs the
     /// access, which reports the failure.
     #[cold]
-    fn request_key(&self, owner: Peer, address: u64, len: usize) -> Option<(Extent, u64, Option<NetMemory>)> {
+    fn request_key(&self, owner: Peer, address: u64, len: usize) -> Option<KeyAnswer> {
         let (mut words, tally) = ([0u64; Extent::WORDS + 1], Tally::new());
         let request = Request::Key { address, len: len as u64 };
         let sent = buffers::scoped(
             || self.job.finish(&tally),
             |scope| {
-                let into = Landing::One(scope.sink(bytemuck::cast_slice_mut(&mut words)));
+                let into = ReplyDestination::One(scope.sink(bytemuck::cast_slice_mut(&mut words)));
                 let (token, message) = self.job.messages.request(owner, self.id, 0, &request, into, &tally);
                 let failed = |_: &_| self.job.messages.fail(token, &Fault::new(owner, Reason::NotSent));
                 self.job.send(owner.index(), &message).inspect_err(failed)
@@ -216,7 +231,7 @@ impl Parts {
         let [region @ .., number] = words;
         let region = Extent::from_words(region);
         let memory = region.key.and_then(|key| self.job.wire.import_net(owner, &key).ok());
-        (number > 0).then_some((region, number, memory))
+        (number > 0).then_some(KeyAnswer { region, number, memory })
     }
 
     /// Withdraws the key of a region that was detached. On return no rank has the key.
@@ -227,7 +242,8 @@ impl Parts {
         let tally = Tally::new();
         for &holder in &given.holders {
             let request = Request::Withdraw { number: given.number };
-            let (_, message) = self.job.messages.request(holder, self.id, 0, &request, Landing::Nowhere, &tally);
+            let (_, message) =
+                self.job.messages.request(holder, self.id, 0, &request, ReplyDestination::Nowhere, &tally);
             // A queued message is sent even if this rank learns of the loss of another one
             // meanwhile. If the holder itself is lost, the wait ends without its answer.
             self.job.messages.defer(holder, message, None);

@@ -11,7 +11,7 @@ use super::parts::Parts;
 use super::permit::Permit;
 use super::posted::{BLOCK_BY_ITSELF, Posted};
 use super::target::{Reach, Target, Unmapped};
-use super::transfer::{Count, Incoming, Outgoing};
+use super::transfer::{CountedBy, Incoming, Outgoing};
 use crate::buffers::Steps;
 use crate::check::Kind;
 use crate::datatype::Run;
@@ -49,7 +49,7 @@ impl Parts {
         displacement: u64,
         from: &Outgoing<'_>,
         to: &Layout<'_>,
-        count: Count<'_>,
+        counted_by: CountedBy<'_>,
     ) -> Result<()> {
         let rank = permit.rank();
         if let Some((memory, run, at)) = self.run_in_mapped_memory(rank, displacement, &from.layout, to)
@@ -57,7 +57,7 @@ impl Parts {
         {
             return Ok(());
         }
-        self.put_walked(rank, displacement, from, to, count)
+        self.put_walked(rank, displacement, from, to, counted_by)
     }
 
     /// A put of layouts that are not one run in mapped memory, or whose route is not known yet.
@@ -68,16 +68,16 @@ impl Parts {
         displacement: u64,
         from: &Outgoing<'_>,
         to: &Layout<'_>,
-        mut count: Count<'_>,
+        mut counted_by: CountedBy<'_>,
     ) -> Result<()> {
         holds("put", from.bytes.len(), from.low, &from.layout)?;
         agree("put", &from.layout, to)?;
         self.no_overlap_at_target("put", to)?;
         let Some((target, at)) = self.locate_layout("put", rank, displacement, to)? else { return Ok(()) };
-        self.note(target, at, to, Kind::Put, &mut count)?;
+        self.note(target, at, to, Kind::Put, &mut counted_by)?;
         match &target.reach {
             Reach::Mapped(memory, _) => store(memory, at, from, to),
-            Reach::Unmapped(far) => self.put_layout_far(target, far, at, from, to, count.tally(target))?,
+            Reach::Unmapped(far) => self.put_layout_far(target, far, at, from, to, counted_by.tally(target))?,
         }
         self.lent(target, (at, to), Kind::Put, &[from.buffer()])
     }
@@ -147,7 +147,7 @@ impl Parts {
                 self.job.progress.complete(&own)
             }
             (Resolved::Unmapped(_), Some(by_kernel)) => CopiedByKernel::of(&self.job, by_kernel).put(at, from, to),
-            (Resolved::Unmapped(_posting), None) => {
+            (Resolved::Unmapped(_unposted), None) => {
                 if self.put_gathered(target, at, from, to, tally)? || self.put_staged(target, at, from, to, tally)? {
                     return Ok(());
                 }
@@ -230,7 +230,7 @@ impl Parts {
         displacement: u64,
         into: &Incoming<'_>,
         from: &Layout<'_>,
-        count: Count<'_>,
+        counted_by: CountedBy<'_>,
     ) -> Result<()> {
         let rank = permit.rank();
         if let Some((memory, run, at)) = self.run_in_mapped_memory(rank, displacement, &into.layout, from)
@@ -238,7 +238,7 @@ impl Parts {
         {
             return Ok(());
         }
-        self.get_walked(rank, displacement, into, from, count)
+        self.get_walked(rank, displacement, into, from, counted_by)
     }
 
     /// A get of layouts that are not one run in mapped memory, or whose route is not known yet.
@@ -249,15 +249,15 @@ impl Parts {
         displacement: u64,
         into: &Incoming<'_>,
         from: &Layout<'_>,
-        mut count: Count<'_>,
+        mut counted_by: CountedBy<'_>,
     ) -> Result<()> {
         holds("get", into.bytes.len(), into.low, &into.layout)?;
         agree("get", &into.layout, from)?;
         let Some((target, at)) = self.locate_layout("get", rank, displacement, from)? else { return Ok(()) };
-        self.note(target, at, from, Kind::Get, &mut count)?;
+        self.note(target, at, from, Kind::Get, &mut counted_by)?;
         match &target.reach {
             Reach::Mapped(memory, _) => load(memory, at, into, from),
-            Reach::Unmapped(far) => self.get_layout_far(target, far, at, into, from, count.tally(target))?,
+            Reach::Unmapped(far) => self.get_layout_far(target, far, at, into, from, counted_by.tally(target))?,
         }
         self.lent(target, (at, from), Kind::Get, &[into.buffer()])
     }
@@ -302,7 +302,7 @@ impl Parts {
                 self.job.progress.complete(&own)
             }
             (Resolved::Unmapped(_), Some(by_kernel)) => CopiedByKernel::of(&self.job, by_kernel).get(at, into, from),
-            (Resolved::Unmapped(_posting), None) => {
+            (Resolved::Unmapped(_unposted), None) => {
                 if self.get_gathered(target, at, into, from, tally)?
                     || self.get_staged(target, at, into, from, tally)?
                 {

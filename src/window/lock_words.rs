@@ -12,7 +12,7 @@ use super::parts::Parts;
 use super::target::{Control, Target};
 use crate::buffers::{self, Sink};
 use crate::error::{ArgumentError, Class, Error, Result};
-use crate::messages::{Landing, Request};
+use crate::messages::{ReplyDestination, Request};
 use crate::routes::Actor;
 use crate::sync::lock::{LockWord, LockWords, Patience};
 use crate::sync::words;
@@ -100,7 +100,9 @@ impl Parts {
                 while !self.job.taken(block.amo(base + at as u64, amo, &into, tally))? {}
                 Ok(())
             }
-            Control::Messages => self.send(target, &Request::Control { at: at as u64, amo }, Landing::One(into), tally),
+            Control::Messages => {
+                self.send(target, &Request::Control { at: at as u64, amo }, ReplyDestination::One(into), tally)
+            }
         }
     }
 }

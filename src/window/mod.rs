@@ -4,61 +4,73 @@
 //! with explicit calls. Both are thin: operations are methods of [`parts::Parts`], synchronization
 //! calls are methods of [`core::Core`].
 
-mod access;
-mod access_notify;
-mod accumulate;
-mod accumulate_mapped;
-mod accumulate_net;
+// Parts and targets, from the creation of a window to its end.
 mod active_hints;
 mod agreement;
 mod allocation;
 mod available_memory;
-mod checked;
-mod collective;
-mod compare_swap_bytes;
-mod completion;
-mod completions;
-pub(crate) mod core;
 mod create;
-mod delayed_lock;
-mod drain;
 mod dynamic;
-mod element;
-mod epoch_state;
-mod epochs;
-mod kernel_copies;
 mod keys;
-mod layouts;
-mod lent;
-mod lock;
-mod lock_words;
 mod model;
-mod notices;
-mod notify;
 mod own;
-mod packing;
 mod parts;
 mod permit;
-mod posted;
-mod pscw;
-#[allow(unsafe_code)]
-mod raw;
-mod request;
 mod segment;
 mod shared;
-mod shortcut;
-mod staged;
-mod start_atomics;
 mod target;
 mod targets;
-mod thresholds;
+
+// Operations: what puts, gets and accumulates have in common, and those on mapped memory.
+mod accumulate;
+mod accumulate_mapped;
+mod collective;
+mod compare_swap_bytes;
+mod layouts;
+mod start_atomics;
 mod transfer;
+
+// Operations by posts, by the kernel's copies, and by messages.
+mod accumulate_net;
+mod kernel_copies;
+mod packing;
+mod posted;
+mod staged;
+
+// Notified operations, and requests.
+mod notices;
+mod notify;
+mod request;
+mod shortcut;
+mod thresholds;
+
+// Synchronization: epochs, locks, flushes.
+pub(crate) mod core;
+mod delayed_lock;
+mod drain;
+mod epoch_state;
+mod flush;
+mod lock;
+mod lock_words;
+mod pscw;
+
+// The conflict checker.
+mod checked;
+mod lent;
+mod unreported;
+
+// Typed and raw calls.
+mod access;
+mod access_notify;
+mod element;
+mod epochs;
+#[allow(unsafe_code)]
+mod raw;
 #[allow(unsafe_code)]
 mod typed;
 
 pub use access::{Access, Passive};
 pub use allocation::Allocation;
-pub use completions::Completions;
 pub use element::RmaElem;
 pub use epochs::{FenceEpoch, LockAllEpoch, LockEpoch, StartEpoch};
 pub use lock::Lock;
@@ -67,3 +79,4 @@ pub use raw::{Assert, At, Items, RawWindow};
 pub use request::{AnyRequest, BufferRequest, Request};
 pub use shared::SharedPart;
 pub use typed::Window;
+pub use unreported::Unreported;

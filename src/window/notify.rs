@@ -24,7 +24,7 @@ use super::segment::Draft;
 use super::shortcut::Shortcut;
 use super::target::{Hold, Reach, Target, Unmapped};
 use super::thresholds::Thresholds;
-use super::transfer::Count;
+use super::transfer::CountedBy;
 use crate::buffers::{self, Source};
 use crate::check;
 use crate::epoch::Access;
@@ -32,9 +32,9 @@ use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
 use crate::job::{PROC_NULL, peer};
-use crate::messages::{Landing, OVERHEAD, Request, counted};
+use crate::messages::{OVERHEAD, ReplyDestination, Request, counted};
 use crate::reduce::BasicType;
-use crate::sync::counters;
+use crate::sync::counters::{self, Header};
 use crate::transport::Net;
 
 /// The bit by which the number of a window differs from that of its counters. Windows of all ranks
@@ -72,7 +72,7 @@ struct Known(u32, AtomicU64);
 
 /// The number of bits of the number of counters in a [`Known`].
 const NUMBER: u32 = 13;
-const _: () = assert!(counters::MOST < 1 << NUMBER);
+const _: () = assert!(counters::MAX_COUNTERS < 1 << NUMBER);
 
 impl Keyed for Known {
     #[inline]
@@ -86,11 +86,11 @@ impl Counters {
         let info = Info::new();
         let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, spec.flavor)?;
-        let clocks = if theirs.is_checked() { check::notice_bytes(counters::MOST, theirs.job.size) } else { 0 };
+        let clocks = if theirs.is_checked() { check::notice_bytes(counters::MAX_COUNTERS, theirs.job.size) } else { 0 };
         let draft = Draft { hints, memory: theirs.job.wire.reserve(counters::BYTES + clocks)?, shared: None };
         Ok(Counters {
             parts: Parts::open(&theirs.job, &theirs.team, theirs.id ^ COUNTERS, &spec, draft)?,
-            zeros: (0..counters::MOST).map(|_| AtomicU64::new(0)).collect(),
+            zeros: (0..counters::MAX_COUNTERS).map(|_| AtomicU64::new(0)).collect(),
             generation: AtomicU32::new(0),
             known: PeerMap::new(),
             shortcuts: PeerMap::new(),
@@ -139,13 +139,13 @@ impl Counters {
 
     /// The number of counters of a target.
     fn number(&self, target: &Target) -> Result<usize> {
-        self.header(target).map(|header| header.0)
+        self.header(target).map(|header| header.number)
     }
 
     /// How many counters a target has, and their place in its table.
-    fn header(&self, target: &Target) -> Result<(usize, Option<u32>)> {
+    fn header(&self, target: &Target) -> Result<Header> {
         if let Some(memory) = target.reach.memory() {
-            return Ok((counters::number(memory), None));
+            return Ok(Header { number: counters::number(memory), place: None });
         }
         let rank = target.rank();
         // Acquire: the number is read after all ranks have set theirs.
@@ -157,13 +157,13 @@ impl Counters {
         let mut header = word & u64::from(u32::MAX);
         if word >> 32 << 32 != generation {
             let [number, place] = self.read_header(target)?;
-            header = number.min(counters::MOST as u64) | place << NUMBER;
+            header = number.min(counters::MAX_COUNTERS as u64) | place << NUMBER;
             known.store(generation | header, Ordering::Relaxed);
         }
-        Ok(counters::described([header % (1 << NUMBER), header >> NUMBER]))
+        Ok(Header::of_words([header % (1 << NUMBER), header >> NUMBER]))
     }
 
-    /// The words of a target's header: see [`counters::described`].
+    /// The words of a target's header: see [`Header::of_words`].
     #[cold]
     fn read_header(&self, target: &Target) -> Result<[u64; 2]> {
         let mut words = [0; counters::HEADER];
@@ -174,7 +174,7 @@ impl Counters {
             |scope| {
                 let into = scope.sink(&mut words);
                 let permit = Permit::of_library(target.rank());
-                self.parts.get(permit, counters::NUMBER as u64, into, Count::Request(&mut Some(tally.clone())))
+                self.parts.get(permit, counters::NUMBER as u64, into, CountedBy::Request(&mut Some(tally.clone())))
             },
         )?;
         job.progress.complete(&tally)?;
@@ -206,7 +206,7 @@ impl Core {
 
     fn agree_on_counters(&self, call: &'static str, number: usize) -> Result<()> {
         let new = if self.parts.counters.get().is_some() { Ok(None) } else { Counters::new(&self.parts).map(Some) };
-        let fits = number <= counters::MOST;
+        let fits = number <= counters::MAX_COUNTERS;
         let met = self.barrier_with_bits(if fits && new.is_ok() { 0 } else { FAILED });
         let bits = met.inspect_err(|_| {
             if let Ok(Some(new)) = &new {
@@ -221,7 +221,7 @@ impl Core {
             if fits {
                 return Err(ErrorKind::Job(JobError::NoCounters { window: self.parts.id }).into());
             }
-            let refused = ArgumentError::TooManyCounters { number, most: counters::MOST };
+            let refused = ArgumentError::TooManyCounters { number, most: counters::MAX_COUNTERS };
             return Err(Error::argument(Class::Arg, call, refused));
         }
         if let Some(new) = new {
@@ -280,7 +280,7 @@ impl Parts {
         displacement: u64,
         from: Source,
         index: usize,
-        count: Count<'_>,
+        counted_by: CountedBy<'_>,
     ) -> Result<()> {
         let rank = permit.rank();
         if let Some(counters) = self.counters.get()
@@ -293,7 +293,7 @@ impl Parts {
             }
             return Ok(());
         }
-        self.put_notify_far(permit, displacement, from, index, count)
+        self.put_notify_far(permit, displacement, from, index, counted_by)
     }
 
     #[inline(never)]
@@ -303,7 +303,7 @@ impl Parts {
         displacement: u64,
         from: Source,
         index: usize,
-        mut count: Count<'_>,
+        mut counted_by: CountedBy<'_>,
     ) -> Result<()> {
         const CALL: &str = "put_notify";
         let rank = permit.rank();
@@ -317,12 +317,12 @@ impl Parts {
             // The notice of an empty put is sent below.
             if (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {
                 let request = Request::Notify { index: index as u64, at: at.cast_signed(), data: from.bytes().into() };
-                return self.ask(target, request, Landing::Nowhere, count.tally(target));
+                return self.ask(target, request, ReplyDestination::Nowhere, counted_by.tally(target));
             }
             if self.orders_notices(target) && !self.travels(target, from.len())? {
                 // Posted at once: the net does not order a notice with a put that is kept for a
                 // later message.
-                let tally = count.tally(target);
+                let tally = counted_by.tally(target);
                 let posted = Posted::of(&self.job, memory);
                 if from.len() <= memory.limits().packed_max
                     && let Some(immediate) = self.immediate(CALL, rank, index)?
@@ -335,7 +335,7 @@ impl Parts {
                 return self.add_one(CALL, rank, index);
             }
         }
-        self.notified(CALL, permit, index, count, |count| self.put(permit, displacement, from, count))
+        self.notified(CALL, permit, index, counted_by, |counted_by| self.put(permit, displacement, from, counted_by))
     }
 
     /// Makes the shortcut for later notified puts to a target, if the target can have one.
@@ -360,20 +360,20 @@ impl Parts {
         call: &'static str,
         permit: Permit,
         index: usize,
-        count: Count<'_>,
-        post: impl FnOnce(Count<'_>) -> Result<()>,
+        counted_by: CountedBy<'_>,
+        post: impl FnOnce(CountedBy<'_>) -> Result<()>,
     ) -> Result<()> {
         let rank = permit.rank();
         if rank == PROC_NULL {
-            return post(count);
+            return post(counted_by);
         }
         self.check_notice(call, rank, index)?;
         let mut here = None;
-        let own = match count {
-            Count::Target => &mut here,
-            Count::Request(own) => own,
+        let own = match counted_by {
+            CountedBy::Target => &mut here,
+            CountedBy::Request(own) => own,
         };
-        post(Count::Request(&mut *own))?;
+        post(CountedBy::Request(&mut *own))?;
         if let Some(tally) = own {
             let follows = tally.only_puts() && self.known(rank).is_some_and(|target| self.orders_notices(target));
             if !follows {
@@ -413,8 +413,8 @@ impl Parts {
         if !memory.limits().immediates {
             return Ok(None);
         }
-        let (_, place) = counters.header(target)?;
-        Ok(place.and_then(|place| counted::immediate(place, index)))
+        let header = counters.header(target)?;
+        Ok(header.place.and_then(|place| counted::immediate(place, index)))
     }
 
     /// Adds one to counter `index` of a rank, which has it.
@@ -441,7 +441,7 @@ impl Parts {
             return net.count(counters::by_net(index) as u64, tally);
         }
         let request = Request::Notify { index: index as u64, at: 0, data: (&[]).into() };
-        self.ask(target, request, Landing::Nowhere, tally)
+        self.ask(target, request, ReplyDestination::Nowhere, tally)
     }
 
     /// A separate function, so that the hot path of a notified put has no wake-up in it.

@@ -5,15 +5,15 @@ use transom_fabric::{Fault, Post, Reason, TallyRef};
 
 use super::parts::Parts;
 use super::target::Target;
-use super::transfer::{Incoming, MOST_AHEAD, Outgoing};
+use super::transfer::{Incoming, MAX_IN_FLIGHT, Outgoing};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{
-    FEW_STRIPS, Landing, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, Request, STRIP,
-    packed_len, reuse_buffer,
+    FEW_STRIPS, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, ReplyDestination, Request,
+    STRIP, packed_len, reuse_buffer,
 };
 use crate::transport::{Lane, Net};
 
@@ -27,11 +27,11 @@ impl Parts {
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        let mut batch = Batch::new(self.message_max(target), 1);
+        let mut builder = RequestBuilder::new(self.message_max(target), 1);
         let mut pieces = walk_sides(to, Some(&from.layout), None);
-        while batch.fill(&mut pieces, at, Some(from), None) {
-            let request = Request::Scatter { strips: (&batch.strips).into(), data: (&batch.data).into() };
-            self.ask(target, request, Landing::Nowhere, tally)?;
+        while builder.fill(&mut pieces, at, Some(from), None) {
+            let request = Request::Scatter { strips: (&builder.strips).into(), data: (&builder.data).into() };
+            self.ask(target, request, ReplyDestination::Nowhere, tally)?;
         }
         Ok(())
     }
@@ -45,13 +45,13 @@ impl Parts {
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        let mut batch = Batch::new(self.message_max(target), 1);
+        let mut builder = RequestBuilder::new(self.message_max(target), 1);
         let mut pieces = walk_sides(from, None, Some(&into.layout));
-        while batch.fill(&mut pieces, at, None, Some(into)) {
-            let landing = batch.landing();
-            let request = Request::Gather { strips: (&batch.strips).into() };
+        while builder.fill(&mut pieces, at, None, Some(into)) {
+            let destination = builder.destination();
+            let request = Request::Gather { strips: (&builder.strips).into() };
             self.bound_replies(target)?;
-            self.ask(target, request, landing, tally)?;
+            self.ask(target, request, destination, tally)?;
         }
         Ok(())
     }
@@ -67,23 +67,29 @@ impl Parts {
     /// Waits until only few of the requests that were made to a target before this call still lack
     /// a reply. Operations that other threads begin meanwhile do not extend the wait.
     pub(super) fn await_few(&self, target: &Target) -> Result<()> {
-        let is_ahead = || target.tally.outstanding() > MOST_AHEAD;
+        let is_ahead = || target.tally.outstanding() > MAX_IN_FLIGHT;
         if !is_ahead() {
             return Ok(());
         }
         let (to, messages) = (peer(self.team.rank(target.rank())), &self.job.messages);
         let end = messages.next_token();
-        let most = usize::try_from(MOST_AHEAD).unwrap_or(usize::MAX);
+        let most = usize::try_from(MAX_IN_FLIGHT).unwrap_or(usize::MAX);
         let mut failed = 0;
         while is_ahead() && messages.waits_for_more(to, end, most) {
-            self.job.taken_at_last(Post::Again, &mut failed)?;
+            self.job.pause_before_retry(&mut failed)?;
         }
         Ok(())
     }
 
     /// Sends a request, which the target's CPU executes, as a separate message or in the message of
     /// a delayed lock.
-    pub(super) fn ask(&self, target: &Target, request: Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
+    pub(super) fn ask(
+        &self,
+        target: &Target,
+        request: Request<'_>,
+        into: ReplyDestination,
+        tally: &TallyRef,
+    ) -> Result<()> {
         if !target.awaits_use() || self.use_taken(target)? {
             return self.send(target, &request, into, tally);
         }
@@ -94,7 +100,13 @@ impl Parts {
     }
 
     /// Sends a request that the target's CPU executes.
-    pub(super) fn send(&self, target: &Target, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
+    pub(super) fn send(
+        &self,
+        target: &Target,
+        request: &Request<'_>,
+        into: ReplyDestination,
+        tally: &TallyRef,
+    ) -> Result<()> {
         let (rank, token, message) = self.message(target, request, into, tally);
         let sent = self.job.send(rank, &message).inspect_err(|_| {
             // This call reports the failure.
@@ -115,7 +127,7 @@ impl Parts {
         &self,
         target: &Target,
         request: &Request<'_>,
-        into: Landing,
+        into: ReplyDestination,
         tally: &TallyRef,
     ) -> Result<()> {
         let (rank, token, message) = self.message(target, request, into, tally);
@@ -138,7 +150,7 @@ impl Parts {
         &self,
         target: &Target,
         request: &Request<'_>,
-        into: Landing,
+        into: ReplyDestination,
         tally: &TallyRef,
     ) -> (usize, u64, Vec<u8>) {
         let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
@@ -192,10 +204,10 @@ impl Parts {
 
 /// A request while it is filled: the strips at the target, their data, and the destinations of the
 /// reply.
-pub(super) struct Batch {
+pub(super) struct RequestBuilder {
     pub(super) strips: Vec<Strip>,
     pub(super) data: Vec<u8>,
-    landing: Vec<Sink>,
+    destination: Vec<Sink>,
     /// The bytes of all strips but the last in a packed list.
     packed: usize,
     bytes: usize,
@@ -204,9 +216,17 @@ pub(super) struct Batch {
     unit: usize,
 }
 
-impl Batch {
-    pub(super) fn new(message_max: usize, unit: usize) -> Batch {
-        Batch { strips: Vec::new(), data: Vec::new(), landing: Vec::new(), packed: 0, bytes: 0, message_max, unit }
+impl RequestBuilder {
+    pub(super) fn new(message_max: usize, unit: usize) -> RequestBuilder {
+        RequestBuilder {
+            strips: Vec::new(),
+            data: Vec::new(),
+            destination: Vec::new(),
+            packed: 0,
+            bytes: 0,
+            message_max,
+            unit,
+        }
     }
 
     /// Begins a new request, and adds pieces until it is full or the pieces end; false where none
@@ -220,7 +240,7 @@ impl Batch {
     ) -> bool {
         self.strips.clear();
         self.data.clear();
-        self.landing.clear();
+        self.destination.clear();
         (self.packed, self.bytes) = (0, 0);
         while let Some(([theirs, ours, result], len)) = pieces.next_at_most(self.room(from.is_some())) {
             self.add(at + theirs, len);
@@ -229,21 +249,21 @@ impl Batch {
             }
             if let Some(into) = into {
                 let part = into.part(result, len);
-                let apart = match self.landing.last_mut() {
+                let apart = match self.destination.last_mut() {
                     Some(last) => last.joined(part),
                     None => Some(part),
                 };
-                self.landing.extend(apart);
+                self.destination.extend(apart);
             }
         }
         self.bytes > 0
     }
 
     /// The destinations of the reply.
-    pub(super) fn landing(&mut self) -> Landing {
-        match self.landing.is_empty() {
-            true => Landing::Nowhere,
-            false => Landing::Pieces(std::mem::take(&mut self.landing)),
+    pub(super) fn destination(&mut self) -> ReplyDestination {
+        match self.destination.is_empty() {
+            true => ReplyDestination::Nowhere,
+            false => ReplyDestination::Pieces(std::mem::take(&mut self.destination)),
         }
     }
 
@@ -302,15 +322,15 @@ mod tests {
 
     #[test]
     fn a_batch_describes_equal_blocks_by_one_strip() {
-        let mut batch = Batch::new(1000, 1);
-        (0..10).for_each(|index| batch.add(index * 24, 8));
-        assert_eq!(batch.strips, [Strip { offset: 0, block: 8, count: 10, stride: 24 }]);
-        batch.add(500, 8);
-        batch.add(508, 20);
-        assert_eq!(batch.strips[1..], [Strip::one(500, 28)]);
-        let mut batch = Batch::new(1000, 1);
-        (0..3).rev().for_each(|index| batch.add(index * 8, 8));
-        assert_eq!(batch.strips, [Strip { offset: 16, block: 8, count: 3, stride: -8 }]);
+        let mut builder = RequestBuilder::new(1000, 1);
+        (0..10).for_each(|index| builder.add(index * 24, 8));
+        assert_eq!(builder.strips, [Strip { offset: 0, block: 8, count: 10, stride: 24 }]);
+        builder.add(500, 8);
+        builder.add(508, 20);
+        assert_eq!(builder.strips[1..], [Strip::one(500, 28)]);
+        let mut builder = RequestBuilder::new(1000, 1);
+        (0..3).rev().for_each(|index| builder.add(index * 8, 8));
+        assert_eq!(builder.strips, [Strip { offset: 16, block: 8, count: 3, stride: -8 }]);
     }
 
     /// Blocks at equal distances, near ones in no order, and distant ones.
@@ -321,17 +341,17 @@ mod tests {
         for (place, most, block) in
             places.iter().flat_map(|&place| [(place, 200, 64), (place, 16384, 8), (place, 4096, 24)])
         {
-            let mut batch = Batch::new(most, 8);
+            let mut builder = RequestBuilder::new(most, 8);
             let mut sent = 0;
             for index in 0.. {
-                let len = batch.room(true).min(block);
+                let len = builder.room(true).min(block);
                 if len == 0 {
                     break;
                 }
                 assert!(len.is_multiple_of(8));
-                batch.add(place(index), len);
+                builder.add(place(index), len);
                 sent += len;
-                let request = Request::Scatter { strips: (&batch.strips).into(), data: vec![0; sent].into() };
+                let request = Request::Scatter { strips: (&builder.strips).into(), data: vec![0; sent].into() };
                 assert!(encoded_len(&request) <= most && sent + REPLY_OVERHEAD <= most);
             }
             assert!(sent > 0);
@@ -341,26 +361,26 @@ mod tests {
         for (short, step, most) in
             (0..24).flat_map(|short| [(short, 1000, 16384), (short, 1016, 16384), (short, 1016, 2048)])
         {
-            let (mut batch, mut sent) = (Batch::new(most, 1), 0);
+            let (mut builder, mut sent) = (RequestBuilder::new(most, 1), 0);
             for index in 0i64.. {
                 let place = if index < short { index * 16 + index * index % 7 } else { 1000 + (index - short) * step };
-                let len = batch.room(true).min(if index < short { 1 } else { 1000 });
+                let len = builder.room(true).min(if index < short { 1 } else { 1000 });
                 if len == 0 {
                     break;
                 }
-                batch.add(place, len);
+                builder.add(place, len);
                 sent += len;
-                let request = Request::Scatter { strips: (&batch.strips).into(), data: vec![0; sent].into() };
+                let request = Request::Scatter { strips: (&builder.strips).into(), data: vec![0; sent].into() };
                 assert!(encoded_len(&request) <= most, "{short} short blocks, then every {step} bytes");
             }
         }
         // 1,000 blocks of 8 bytes in no regular order are one message.
-        let mut batch = Batch::new(16384, 1);
+        let mut builder = RequestBuilder::new(16384, 1);
         for index in 0..1000 {
-            assert!(batch.room(true) >= 8, "block {index}");
-            batch.add(index * 56 + index % 3 * 8, 8);
+            assert!(builder.room(true) >= 8, "block {index}");
+            builder.add(index * 56 + index % 3 * 8, 8);
         }
-        let gather = Batch::new(200, 1);
+        let gather = RequestBuilder::new(200, 1);
         assert_eq!(gather.room(false), 200 - REPLY_OVERHEAD);
     }
 }

@@ -21,8 +21,8 @@ use super::target::{Hold, Target};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::job::{Notified, PROC_NULL, peer};
-use crate::messages::{Close, End, Messages, Notice, Posted};
-use crate::sync::notices;
+use crate::messages::{Close, End, Messages, Posted, PscwNotice};
+use crate::sync::pscw_words;
 use crate::sync::words::Words;
 use crate::transport::Lane;
 
@@ -56,7 +56,7 @@ impl Core {
         }
         let mut outcome = Ok(());
         for &origin in origins {
-            let notified = self.notify(origin, Notice::Posted);
+            let notified = self.notify(origin, PscwNotice::Posted);
             if matches!(notified, Notified::Failed(_)) {
                 // The epoch is open to the other origins. `wait` waits for those.
                 self.epochs.origins.fetch_sub(1, Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl Core {
             target.set_hold(Hold::None);
             return posted;
         }
-        let notified = self.notify(target.rank(), Notice::Completed).outcome();
+        let notified = self.notify(target.rank(), PscwNotice::Completed).outcome();
         self.forget_post(target);
         posted.and(notified)
     }
@@ -242,7 +242,7 @@ impl Core {
         true
     }
 
-    fn notify(&self, rank: usize, notice: Notice) -> Notified {
+    fn notify(&self, rank: usize, notice: PscwNotice) -> Notified {
         if rank == self.parts.team.me {
             if self.parts.own.exposed.notice(number(rank), notice).is_some() {
                 self.parts.own.exposed.completed();
@@ -252,9 +252,9 @@ impl Core {
         }
         if let Some(words) = self.words_near(rank) {
             let taken = match notice {
-                Notice::Posted => notices::post(words, number(self.parts.team.me)),
-                Notice::Completed => {
-                    notices::complete(words);
+                PscwNotice::Posted => pscw_words::post(words, number(self.parts.team.me)),
+                PscwNotice::Completed => {
+                    pscw_words::complete(words);
                     true
                 }
             };

@@ -12,10 +12,10 @@ use std::sync::atomic::{Ordering, fence};
 use transom_fabric::TallyRef;
 
 use super::checked::last_operation;
-use super::completions::Completions;
 use super::core::Core;
 use super::element::RmaElem;
 use super::thresholds::Threshold;
+use super::unreported::Unreported;
 use crate::buffers::{Lend, LentBuffer};
 use crate::error::{Error, Result};
 use crate::job::{JobCore, peer};
@@ -51,11 +51,23 @@ struct Pending {
 enum Until {
     /// The operation on this rank of the job is complete. The rank is here because it then needs no
     /// further word.
-    Complete(TallyRef, u32),
+    Complete { tally: TallyRef, rank: u32 },
     /// A counter of the window has reached a value. Boxed: the common requests are small.
-    Counted(Box<(Arc<Core>, Arc<Threshold>)>),
-    /// The operation with this number in a checked window is complete.
-    Checked(Box<(Arc<Core>, TallyRef, u64)>),
+    Counted(Box<CounterWait>),
+    /// An operation on a checked window is complete.
+    Checked(Box<CheckedOperation>),
+}
+
+struct CounterWait {
+    window: Arc<Core>,
+    threshold: Arc<Threshold>,
+}
+
+/// An operation on a checked window, with its number there.
+struct CheckedOperation {
+    window: Arc<Core>,
+    tally: TallyRef,
+    number: u64,
 }
 
 impl Until {
@@ -63,8 +75,11 @@ impl Until {
     #[cold]
     fn checked(core: &Core, tally: TallyRef, rank: u32) -> Until {
         match core.this.upgrade() {
-            Some(window) => Until::Checked(Box::new((window, tally, last_operation().0))),
-            None => Until::Complete(tally, rank),
+            Some(window) => {
+                let number = last_operation().0;
+                Until::Checked(Box::new(CheckedOperation { window, tally, number }))
+            }
+            None => Until::Complete { tally, rank },
         }
     }
 }
@@ -74,7 +89,7 @@ impl fmt::Debug for Request {
         f.write_str(match &*self.state {
             State::Done => "Request(complete)",
             State::Pending(Pending { until: Until::Counted(counted), .. }) => {
-                return write!(f, "Request({:?})", counted.1);
+                return write!(f, "Request({:?})", counted.threshold);
             }
             State::Pending(_) => "Request(in flight)",
             State::Inactive => "Request(inactive)",
@@ -99,7 +114,8 @@ impl Request {
             Some(tally) => {
                 let rank = peer(core.parts.team.rank(target)).0;
                 let is_checked = core.parts.is_checked();
-                let until = if is_checked { Until::checked(core, tally, rank) } else { Until::Complete(tally, rank) };
+                let until =
+                    if is_checked { Until::checked(core, tally, rank) } else { Until::Complete { tally, rank } };
                 State::Pending(Pending { job: Arc::clone(&core.parts.job), until })
             }
         };
@@ -108,7 +124,7 @@ impl Request {
 
     /// A request that is complete when a counter has reached a value.
     pub(super) fn awaiting(core: &Arc<Core>, threshold: Arc<Threshold>) -> Request {
-        let until = Until::Counted(Box::new((Arc::clone(core), threshold)));
+        let until = Until::Counted(Box::new(CounterWait { window: Arc::clone(core), threshold }));
         let state = State::Pending(Pending { job: Arc::clone(&core.parts.job), until });
         Request { state: ManuallyDrop::new(state) }
     }
@@ -119,7 +135,9 @@ impl Request {
     #[inline]
     pub fn is_given_up(&self) -> bool {
         match &*self.state {
-            State::Pending(Pending { job, until: Until::Complete(_, rank) }) => job.progress.is_silent(*rank as usize),
+            State::Pending(Pending { job, until: Until::Complete { rank, .. } }) => {
+                job.progress.is_silent(*rank as usize)
+            }
             _ => false,
         }
     }
@@ -130,7 +148,7 @@ impl Request {
     #[inline]
     pub fn has_failed(&self) -> bool {
         match &*self.state {
-            State::Pending(Pending { until: Until::Complete(tally, _), .. }) => tally.idle() && tally.has_failed(),
+            State::Pending(Pending { until: Until::Complete { tally, .. }, .. }) => tally.idle() && tally.has_failed(),
             _ => false,
         }
     }
@@ -171,32 +189,32 @@ impl Request {
 
     #[cold]
     fn wait_pending(&mut self) -> Result<()> {
-        let mut completions = Completions::default();
-        self.wait_untold(&mut completions).and(completions.tell())
+        let mut unreported = Unreported::default();
+        self.wait_untold(&mut unreported).and(unreported.tell())
     }
 
     /// [`Request::wait`] for a caller that tells the conflict checker later: adds the completion to
-    /// `completions`.
+    /// `unreported`.
     ///
     /// # Errors
     /// As for [`Request::wait`].
     #[doc(hidden)]
     #[cold]
-    pub fn wait_untold(&mut self, completions: &mut Completions) -> Result<()> {
+    pub fn wait_untold(&mut self, unreported: &mut Unreported) -> Result<()> {
         let State::Pending(Pending { job, until }) = &*self.state else {
             self.state = ManuallyDrop::new(State::Inactive);
             return Ok(());
         };
         let waited = match until {
-            Until::Complete(tally, _) => job.progress.complete(tally),
-            Until::Counted(counted) => counted.0.parts.await_threshold(&counted.1),
-            Until::Checked(one) => job.progress.complete(&one.1),
+            Until::Complete { tally, .. } => job.progress.complete(tally),
+            Until::Counted(counted) => counted.window.parts.await_threshold(&counted.threshold),
+            Until::Checked(one) => job.progress.complete(&one.tally),
         };
         if waited.is_err() && !self.is_over() {
             return waited;
         }
         if let Until::Checked(one) = until {
-            completions.add(Arc::clone(&one.0), one.2);
+            unreported.add(Arc::clone(&one.window), one.number);
         }
         self.discard();
         waited
@@ -246,7 +264,7 @@ impl Request {
     fn goes_on_after(&self, error: &Error) -> bool {
         let State::Pending(Pending { job, until }) = &*self.state else { return true };
         match until {
-            Until::Complete(_, rank) => {
+            Until::Complete { rank, .. } => {
                 let rank = *rank as usize;
                 error.is_loss_of_rank() && !error.is_unreachable(rank) && !job.progress.is_silent(rank)
             }
@@ -275,12 +293,12 @@ impl Request {
     /// [`Request::wait_all`] from the first pending request on.
     #[cold]
     fn wait_rest<'r, R: AnyRequest + 'r>(first: &mut Request, rest: impl Iterator<Item = &'r mut R>) -> Result<()> {
-        let mut completions = Completions::default();
-        let mut outcome = first.wait_untold(&mut completions);
+        let mut unreported = Unreported::default();
+        let mut outcome = first.wait_untold(&mut unreported);
         for request in rest {
-            outcome = outcome.and(request.request_mut().wait_untold(&mut completions));
+            outcome = outcome.and(request.request_mut().wait_untold(&mut unreported));
         }
-        outcome.and(completions.tell())
+        outcome.and(unreported.tell())
     }
 
     /// Waits for one active request and returns its index, or `None` if none is active
@@ -336,14 +354,14 @@ impl Request {
             }
         }
         let mut done = Vec::new();
-        let (mut outcome, mut completions) = (Ok(()), Completions::default());
+        let (mut outcome, mut unreported) = (Ok(()), Unreported::default());
         for (index, request) in requests.iter_mut().map(R::request_mut).enumerate() {
             if request.is_active() && request.is_over() {
                 done.push(index);
-                outcome = outcome.and(request.wait_untold(&mut completions));
+                outcome = outcome.and(request.wait_untold(&mut unreported));
             }
         }
-        outcome.and(completions.tell()).map(|()| done)
+        outcome.and(unreported.tell()).map(|()| done)
     }
 
     /// Drops the resources of a request in flight.
@@ -361,9 +379,11 @@ impl Request {
 
     fn is_over(&self) -> bool {
         match &*self.state {
-            State::Pending(Pending { until: Until::Complete(tally, _), .. }) => tally.idle(),
-            State::Pending(Pending { until: Until::Counted(counted), .. }) => counted.0.parts.is_past(&counted.1),
-            State::Pending(Pending { until: Until::Checked(one), .. }) => one.1.idle(),
+            State::Pending(Pending { until: Until::Complete { tally, .. }, .. }) => tally.idle(),
+            State::Pending(Pending { until: Until::Counted(counted), .. }) => {
+                counted.window.parts.is_past(&counted.threshold)
+            }
+            State::Pending(Pending { until: Until::Checked(one), .. }) => one.tally.idle(),
             _ => true,
         }
     }

@@ -9,12 +9,12 @@ use transom_fabric::{Keyed, Memory, Peer, Row};
 use super::parts::index as offset;
 use super::target::{Reach, Target};
 use crate::job::peer;
-use crate::sync::counters::{self, MOST};
+use crate::sync::counters::{self, MAX_COUNTERS};
 use crate::sync::words::LINE;
 use crate::transport::Doorbell;
 
 /// The number of counters, then the counters' words for CPUs.
-type Counts = Row<AtomicU64, LINE, { 1 + MOST }>;
+type Counts = Row<AtomicU64, LINE, { 1 + MAX_COUNTERS }>;
 
 /// Data, counters and doorbell of a rank of this node.
 #[derive(Debug)]

@@ -17,13 +17,13 @@ use crate::buffers::{Sink, Source};
 use crate::error::Result;
 use crate::job::{Claim, Staging};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, PIECE, Piece, Request};
+use crate::messages::{PIECE, Piece, ReplyDestination, Request};
 use crate::reduce::{BasicType, Op};
 
 /// Accumulates of at most this many messages are sent as messages. On a dynamic window several
 /// messages need a further request, which checks the whole access before them.
-const FEW: usize = 2;
-const FEW_BY_ADDRESS: usize = 1;
+const MAX_MESSAGES_BEFORE_STAGING: usize = 2;
+const MAX_MESSAGES_BY_ADDRESS: usize = 1;
 
 /// A long operation that is contiguous at both sides.
 struct Long<'a> {
@@ -116,8 +116,8 @@ impl Parts {
     pub(super) fn area(&self, target: &Target, len: usize) -> Result<Option<&Staging>> {
         let rank = self.team.rank(target.rank());
         let (by_net, few) = match &target.reach {
-            Reach::Unmapped(Unmapped::Posted(memory)) => (memory.gathers(), FEW),
-            Reach::Unmapped(Unmapped::Dynamic(None)) => (self.gathers_by_address(target), FEW_BY_ADDRESS),
+            Reach::Unmapped(Unmapped::Posted(memory)) => (memory.gathers(), MAX_MESSAGES_BEFORE_STAGING),
+            Reach::Unmapped(Unmapped::Dynamic(None)) => (self.gathers_by_address(target), MAX_MESSAGES_BY_ADDRESS),
             Reach::Mapped(..) | Reach::Unmapped(_) => return Ok(None),
         };
         if by_net && len > few * self.message_max(target) { self.job.staging(self.id, rank) } else { Ok(None) }
@@ -142,7 +142,7 @@ impl Parts {
             }
             let (before, at) = (done as u64, at.cast_unsigned() + done as u64);
             let request = long.request(Piece { at, from, len: size as u64, before, after: after as u64 });
-            self.send(target, &request, Landing::Nowhere, &claim.tally)?;
+            self.send(target, &request, ReplyDestination::Nowhere, &claim.tally)?;
             // Without fetched bytes the claim ends. The request holds the piece until the answer.
             if let Some(into) = long.into {
                 owed.push_back(Owed { claim, into: into.part(done, size) });

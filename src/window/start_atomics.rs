@@ -1,7 +1,7 @@
 //! `fetch_and_op` and `compare_and_swap` that do not wait for the previous value (MPI-4.1 §12.3.4):
 //! the value is in the caller's buffer when the operation is complete.
 
-use super::accumulate::{Accumulate, REGISTER};
+use super::accumulate::{Accumulate, REGISTER_BYTES};
 use super::accumulate_mapped::local;
 use super::accumulate_net::ByNet;
 use super::dynamic::Resolved;
@@ -35,7 +35,7 @@ impl Parts {
         self.note_one(target, at, kind, true)?;
         let reads = [(op != Op::NoOp).then_some(operand.as_ptr().addr()), None];
         let writes = into.address();
-        if let (Some(atomic), true) = (target.atomic_at(self, at, ty), ty.size() <= REGISTER) {
+        if let (Some(atomic), true) = (target.atomic_at(self, at, ty), ty.size() <= REGISTER_BYTES) {
             let old = atomic.one_anywhere(index(at), op, ty, value(operand)).to_ne_bytes();
             into.fill_from(bytes_of(&old, ty.size()));
             self.fetched(target, at, ty)?;

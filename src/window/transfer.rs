@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use transom_fabric::{Post, Tally, TallyRef};
+use transom_fabric::{Tally, TallyRef};
 
 use super::drain::{self, DrainedTargets};
 use super::kernel_copies::CopiedByKernel;
@@ -22,11 +22,11 @@ use crate::sync::barrier;
 use crate::transport::{Lane, Net, NetMemory};
 
 /// Longest operation that may share a message with others, in bytes.
-pub(super) const GATHERED: usize = 4096;
+pub(super) const MAX_GATHERED_BYTES: usize = 4096;
 
 /// Longest accumulate that is kept for the message that ends its epoch, in bytes. Only the first
 /// operation of an epoch is kept for this reason.
-const ENDING: usize = 16384;
+const MAX_ENDING_BYTES: usize = 16384;
 
 /// In an epoch whose end notifies the target, puts share messages from this number of operations in
 /// flight on. With fewer, each put is posted: the notice may be sent directly after posted puts,
@@ -34,21 +34,21 @@ const ENDING: usize = 16384;
 const AHEAD_OF_NOTICES: u64 = 6;
 /// Number of operations in flight to a target. Above it, a new message waits if it has several
 /// operations, or if its reply carries data.
-pub(super) const MOST_AHEAD: u64 = 64;
+pub(super) const MAX_IN_FLIGHT: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
 /// the operation does not complete at once.
-pub(crate) enum Count<'c> {
+pub(crate) enum CountedBy<'c> {
     Target,
     Request(&'c mut Option<TallyRef>),
 }
 
-impl Count<'_> {
+impl CountedBy<'_> {
     #[inline(always)]
     pub(super) fn tally<'t>(&'t mut self, target: &'t Target) -> &'t TallyRef {
         match self {
-            Count::Target => &target.tally,
-            Count::Request(own) => own.get_or_insert_with(|| Tally::within(&target.tally)),
+            CountedBy::Target => &target.tally,
+            CountedBy::Request(own) => own.get_or_insert_with(|| Tally::within(&target.tally)),
         }
     }
 }
@@ -113,18 +113,18 @@ pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target, parts:
 
 #[inline(always)]
 fn may_share(target: &Target, len: usize, parts: &Parts) -> bool {
-    shares(target, len) || (1..=GATHERED).contains(&len) && target.ends_by_message(parts)
+    shares(target, len) || (1..=MAX_GATHERED_BYTES).contains(&len) && target.ends_by_message(parts)
 }
 
 #[inline(always)]
 fn shares(target: &Target, len: usize) -> bool {
-    target.tally.is_busy() && (1..=GATHERED).contains(&len)
+    target.tally.is_busy() && (1..=MAX_GATHERED_BYTES).contains(&len)
 }
 
 /// Whether an accumulate of `len` bytes, which is sent as a message in any case, is kept because
 /// its message can end the epoch too.
 pub(super) fn may_end_alone(target: &Target, len: usize, parts: &Parts) -> bool {
-    target.ends_by_message(parts) && target.tally.idle() && (1..=ENDING).contains(&len)
+    target.ends_by_message(parts) && target.tally.idle() && (1..=MAX_ENDING_BYTES).contains(&len)
 }
 
 /// Whether the message of a small operation may also end the open epoch. The message of a get must
@@ -149,29 +149,35 @@ impl Parts {
 
     /// Puts (MPI-4.1 §12.3.1).
     #[inline(always)]
-    pub(crate) fn put(&self, permit: Permit, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
+    pub(crate) fn put(
+        &self,
+        permit: Permit,
+        displacement: u64,
+        from: Source,
+        mut counted_by: CountedBy<'_>,
+    ) -> Result<()> {
         let rank = permit.rank();
         match self.located(rank, displacement, from.len()) {
-            None => self.put_first(rank, displacement, from, count),
+            None => self.put_first(rank, displacement, from, counted_by),
             Some((target, at)) => match &target.reach {
                 Reach::Mapped(memory, _) => {
                     memory.write(index(at), from.bytes());
                     Ok(())
                 }
-                Reach::Unmapped(far) => self.put_far(target, far, at, from, count.tally(target)),
+                Reach::Unmapped(far) => self.put_far(target, far, at, from, counted_by.tally(target)),
             },
         }
     }
 
     /// The first put to a target, a put in a checked window, or an error.
     #[cold]
-    fn put_first(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
+    fn put_first(&self, rank: usize, displacement: u64, from: Source, mut counted_by: CountedBy<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, from.len())? else { return Ok(()) };
         let to = (at.cast_signed(), &Layout::Bytes(from.len()));
-        self.note(target, to.0, to.1, Kind::Put, &mut count)?;
+        self.note(target, to.0, to.1, Kind::Put, &mut counted_by)?;
         match &target.reach {
             Reach::Mapped(memory, _) => memory.write(index(at), from.bytes()),
-            Reach::Unmapped(far) => self.put_far(target, far, at, from, count.tally(target))?,
+            Reach::Unmapped(far) => self.put_far(target, far, at, from, counted_by.tally(target))?,
         }
         self.lent(target, to, Kind::Put, &[Buffer::new(from.address(), 0, to.1, false)])
     }
@@ -231,7 +237,7 @@ impl Parts {
     #[inline(never)]
     fn put_copied_far(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, bytes.len())? else { return Ok(()) };
-        self.note(target, at.cast_signed(), &Layout::Bytes(bytes.len()), Kind::Put, &mut Count::Target)?;
+        self.note(target, at.cast_signed(), &Layout::Bytes(bytes.len()), Kind::Put, &mut CountedBy::Target)?;
         match &target.reach {
             Reach::Mapped(memory, _) => {
                 memory.write(index(at), bytes);
@@ -310,7 +316,7 @@ impl Parts {
                     let end = self.job.messages.next_deferred();
                     let mut failed = 0;
                     while self.job.messages.owes(to.peer, end) {
-                        self.job.taken_at_last(Post::Again, &mut failed)?;
+                        self.job.pause_before_retry(&mut failed)?;
                     }
                     self.await_few(target)?;
                 }
@@ -376,7 +382,7 @@ impl Parts {
 
     /// Gets (MPI-4.1 §12.3.2).
     #[inline(always)]
-    pub(crate) fn get(&self, permit: Permit, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
+    pub(crate) fn get(&self, permit: Permit, displacement: u64, into: Sink, counted_by: CountedBy<'_>) -> Result<()> {
         let rank = permit.rank();
         if let Some((target, at)) = self.located(rank, displacement, into.len())
             && let Reach::Mapped(memory, _) = &target.reach
@@ -384,20 +390,20 @@ impl Parts {
             into.fill(memory, index(at));
             return Ok(());
         }
-        self.get_far(rank, displacement, into, count)
+        self.get_far(rank, displacement, into, counted_by)
     }
 
     /// A get that needs more than a load, or whose route is not known yet.
     #[inline(never)]
-    fn get_far(&self, rank: usize, displacement: u64, into: Sink, mut count: Count<'_>) -> Result<()> {
+    fn get_far(&self, rank: usize, displacement: u64, into: Sink, mut counted_by: CountedBy<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("get", rank, displacement, into.len())? else { return Ok(()) };
         let from = (at.cast_signed(), &Layout::Bytes(into.len()));
         let buffer = Buffer::new(into.address(), 0, from.1, true);
-        self.note(target, from.0, from.1, Kind::Get, &mut count)?;
+        self.note(target, from.0, from.1, Kind::Get, &mut counted_by)?;
         match &target.reach {
             Reach::Mapped(memory, _) => into.fill(memory, index(at)),
             Reach::Unmapped(Unmapped::Posted(memory)) if !self.travels(target, into.len())? => {
-                let tally = count.tally(target);
+                let tally = counted_by.tally(target);
                 let is_kept = may_gather(memory, into.len(), target, self)
                     && self.gather_small::<false>(target, at, Small::Get(&into), memory.limits().message_max, tally)?;
                 if !is_kept {
@@ -406,7 +412,7 @@ impl Parts {
             }
             Reach::Unmapped(Unmapped::Copied(memory)) => CopiedByKernel::of(&self.job, memory).get_bytes(at, into)?,
             Reach::Unmapped(far) => {
-                let tally = count.tally(target);
+                let tally = counted_by.tally(target);
                 if !self.gather_by_address(target, at, Small::Get(&into), tally)? {
                     let from = Layout::Bytes(into.len());
                     let into = Incoming::contiguous(into);

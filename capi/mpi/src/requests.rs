@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom::{Completions, Request};
+use transom::{Request, Unreported};
 
 use crate::completion::{Call, OperationResult, SharedResult, answer, indices_of, own_statuses, preset};
 use crate::errors::{Failure, Outcome};
@@ -130,7 +130,7 @@ fn end_operation(Pending { mut request, handle, result, is_freed }: Pending, pol
     match polled {
         Ok(_) if request.has_failed() => result.set_failed(handle, request),
         polled => {
-            let mut completions = Completions::default();
+            let mut completions = Unreported::default();
             if let Err(error) = polled.and_then(|_| request.wait_untold(&mut completions)) {
                 result.set_failure(handle, error.into());
             }

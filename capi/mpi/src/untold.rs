@@ -6,20 +6,20 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use transom::Completions;
+use transom::Unreported;
 
 use crate::host::RequestHandle;
 
 /// The requests that are complete at the host, until a call of the program completes or frees them.
 /// A call that keeps complete requests (`MPI_Request_get_status`) leaves no completions.
-static COMPLETE: Mutex<Option<HashMap<RequestHandle, Completions>>> = Mutex::new(None);
+static COMPLETE: Mutex<Option<HashMap<RequestHandle, Unreported>>> = Mutex::new(None);
 
-fn complete() -> MutexGuard<'static, Option<HashMap<RequestHandle, Completions>>> {
+fn complete() -> MutexGuard<'static, Option<HashMap<RequestHandle, Unreported>>> {
     COMPLETE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Adds a request whose operation is complete.
-pub(crate) fn add(handle: RequestHandle, completions: Completions) {
+pub(crate) fn add(handle: RequestHandle, completions: Unreported) {
     complete().get_or_insert_default().insert(handle, completions);
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn forget(handle: RequestHandle) {
 /// A call has told the program that some requests are complete: tells the checker. `keeps`: the
 /// requests remain allocated.
 pub(crate) fn tell(handles: impl IntoIterator<Item = RequestHandle>, keeps: bool) {
-    let mut told = Completions::default();
+    let mut told = Unreported::default();
     if let Some(complete) = complete().as_mut() {
         for handle in handles {
             let completions = match keeps {

@@ -98,8 +98,8 @@ fn long_lists_of_strips_round_trip() {
 fn messages_without_requests_round_trip() {
     for message in [
         Message::Signal { key: u64::MAX, slot: 63, value: 0x7fff_ffff },
-        Message::Notice { window: 1 << 63, member: u32::MAX, notice: Notice::Completed },
-        Message::Notice { window: 2, member: 0, notice: Notice::Posted },
+        Message::Notice { window: 1 << 63, member: u32::MAX, notice: PscwNotice::Completed },
+        Message::Notice { window: 2, member: 0, notice: PscwNotice::Posted },
         Message::Reply { token: 1, bytes: &[1; 7] },
         Message::Refusal { token: 2, reason: Refusal::Outside { at: -8, length: 8, limit: 16 } },
         Message::Answers { tokens: &[[3; 8]; 3], rest: &[] },

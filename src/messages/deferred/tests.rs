@@ -8,7 +8,7 @@ use transom_fabric::Tally;
 
 use super::super::codec;
 use super::*;
-use crate::messages::{Landing, Request};
+use crate::messages::{ReplyDestination, Request};
 
 /// A peer that takes no message delays its own messages alone, which keep their order.
 #[test]
@@ -161,7 +161,7 @@ fn no_peer_is_lost_while_a_message_to_it_is_sent() {
 fn nothing_is_owed_to_a_peer_after_its_last_request_has_failed() {
     let (messages, tally) = (Messages::default(), Tally::new());
     let request = Request::Scatter { strips: Cow::default(), data: Cow::default() };
-    let (token, message) = messages.request(Peer(1), 4, 0, &request, Landing::Nowhere, &tally);
+    let (token, message) = messages.request(Peer(1), 4, 0, &request, ReplyDestination::Nowhere, &tally);
     messages.defer(Peer(1), message, Some(token));
     messages.defer(Peer(2), vec![2], None);
     messages.send_deferred(|_, _| Post::Again);
@@ -179,7 +179,7 @@ fn nothing_is_owed_to_a_peer_after_its_last_request_has_failed() {
 fn an_ordered_request_that_can_not_be_sent_leaves_its_number() {
     let (messages, tally) = (Messages::default(), Tally::new());
     let request = Request::Scatter { strips: Cow::default(), data: Cow::default() };
-    let (token, message) = messages.request(Peer(1), 4, 7, &request, Landing::Nowhere, &tally);
+    let (token, message) = messages.request(Peer(1), 4, 7, &request, ReplyDestination::Nowhere, &tally);
     messages.defer(Peer(1), message, Some(token));
     for _ in 0..3 {
         messages.send_deferred(|to, _| Post::Broken(Box::new(Fault::new(to, Errno::NOMEM))));

@@ -200,14 +200,14 @@ fn a_notice_counts_after_its_data_or_not_at_all() {
 fn notices_are_counted_and_consumed() {
     let window = exposed(8);
     assert_eq!(window.sees_post(3), None);
-    assert_eq!([0; 2].map(|_| window.notice(3, Notice::Posted)), [None; 2]);
+    assert_eq!([0; 2].map(|_| window.notice(3, PscwNotice::Posted)), [None; 2]);
     let seen = [3, 4, 3, 3].map(|member| window.sees_post(member));
     assert_eq!(seen, [Some(Posted::ByMessage), None, Some(Posted::ByMessage), None]);
-    assert!(notices::post(Words::at(&window.words, 0), 3) && window.sees_post(4).is_none());
+    assert!(pscw_words::post(Words::at(&window.words, 0), 3) && window.sees_post(4).is_none());
     assert_eq!([0; 2].map(|_| window.sees_post(3)), [Some(Posted::InWords); 2], "until it is taken");
     assert!(window.take_post(3) && window.sees_post(3).is_none() && !window.take_post(3));
-    assert!(window.notice(1, Notice::Completed).is_none() && !window.take_completions(2));
-    assert!(window.notice(1, Notice::Completed).is_none());
+    assert!(window.notice(1, PscwNotice::Completed).is_none() && !window.take_completions(2));
+    assert!(window.notice(1, PscwNotice::Completed).is_none());
     assert!(window.take_completions(2) && window.take_completions(0) && !window.take_completions(1));
 }
 
@@ -216,10 +216,10 @@ fn notices_are_counted_and_consumed() {
 #[test]
 fn a_skipped_post_is_for_no_later_epoch() {
     let window = exposed(8);
-    assert!(notices::post(Words::at(&window.words, 0), 3) && window.notice(3, Notice::Posted).is_none());
+    assert!(pscw_words::post(Words::at(&window.words, 0), 3) && window.notice(3, PscwNotice::Posted).is_none());
     assert_eq!([0; 4].map(|_| window.skip_post(3, 7)), [true, true, false, false]);
-    assert!(!notices::post(Words::at(&window.words, 0), 3), "later posts come as messages");
-    assert_eq!((window.notice(4, Notice::Posted), window.sees_post(4)), (None, Some(Posted::ByMessage)));
-    assert_eq!([0; 3].map(|_| window.notice(3, Notice::Posted)), [Some(7), Some(7), None]);
+    assert!(!pscw_words::post(Words::at(&window.words, 0), 3), "later posts come as messages");
+    assert_eq!((window.notice(4, PscwNotice::Posted), window.sees_post(4)), (None, Some(Posted::ByMessage)));
+    assert_eq!([0; 3].map(|_| window.notice(3, PscwNotice::Posted)), [Some(7), Some(7), None]);
     assert_eq!([0; 2].map(|_| window.sees_post(3)), [Some(Posted::ByMessage), None]);
 }

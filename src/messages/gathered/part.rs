@@ -1,7 +1,7 @@
 //! The parts of a message of small operations. Each part has operations of one kind, in their
 //! order. Knows neither targets nor tallies.
 
-use super::super::Landing;
+use super::super::ReplyDestination;
 use super::super::carried::CARRIED;
 use super::super::codec::{MAX_STRIPS, OVERHEAD, PART, REPLY_OVERHEAD, Request, STRIP};
 use super::{MOST, Small};
@@ -26,7 +26,7 @@ pub(super) struct Part {
     pub(super) buffers: Vec<Sink>,
 }
 
-/// The lengths of request and reply of a batch.
+/// The lengths of request and reply of a message.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
     pub(super) request: usize,
@@ -94,17 +94,17 @@ impl Part {
         true
     }
 
-    pub(super) fn into_request(self, apart: bool) -> (Request<'static>, Landing) {
+    pub(super) fn into_request(self, apart: bool) -> (Request<'static>, ReplyDestination) {
         let each = |request| if apart { Request::Each(Box::new(request)) } else { request };
         let (strips, data) = (self.strips.into(), self.data.into());
         match self.what {
-            What::Put => (each(Request::Scatter { strips, data }), Landing::Nowhere),
+            What::Put => (each(Request::Scatter { strips, data }), ReplyDestination::Nowhere),
             What::Combine { op, ty, fetch: false } => {
-                (each(Request::Combine { op, ty, fetch: false, strips, data }), Landing::Nowhere)
+                (each(Request::Combine { op, ty, fetch: false, strips, data }), ReplyDestination::Nowhere)
             }
-            What::Get => (Request::Gather { strips }, Landing::Pieces(self.buffers)),
+            What::Get => (Request::Gather { strips }, ReplyDestination::Pieces(self.buffers)),
             What::Combine { op, ty, fetch } => {
-                (Request::Combine { op, ty, fetch, strips, data }, Landing::Pieces(self.buffers))
+                (Request::Combine { op, ty, fetch, strips, data }, ReplyDestination::Pieces(self.buffers))
             }
         }
     }

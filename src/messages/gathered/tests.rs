@@ -237,10 +237,10 @@ fn accumulates_kept_while_a_request_gets_its_number_have_later_numbers() {
 #[test]
 fn each_target_has_its_own_message() {
     let messages = Messages::default();
-    let tallies: Vec<_> = (0..=BATCHES).map(|_| Tally::new()).collect();
+    let tallies: Vec<_> = (0..=MAX_KEPT_MESSAGES).map(|_| Tally::new()).collect();
     for turn in 0..3 {
         for (to, tally) in (0..).zip(&tallies) {
-            let expected = if (to as usize) < BATCHES { Gather::Kept } else { Gather::Refused };
+            let expected = if (to as usize) < MAX_KEPT_MESSAGES { Gather::Kept } else { Gather::Refused };
             assert_eq!(
                 messages.gather(
                     Towards { peer: Peer(to), ..TO },
@@ -256,9 +256,9 @@ fn each_target_has_its_own_message() {
     }
     messages.end_gathering();
     let to: Vec<_> = sent(&messages).into_iter().map(|(to, _)| to.index()).collect();
-    assert_eq!(to, (0..BATCHES).collect::<Vec<_>>());
-    assert!(tallies.iter().take(BATCHES).all(|tally| tally.outstanding() == 1));
-    assert!(tallies[BATCHES].idle());
+    assert_eq!(to, (0..MAX_KEPT_MESSAGES).collect::<Vec<_>>());
+    assert!(tallies.iter().take(MAX_KEPT_MESSAGES).all(|tally| tally.outstanding() == 1));
+    assert!(tallies[MAX_KEPT_MESSAGES].idle());
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn a_contiguous_run_is_posted_or_becomes_a_request() {
     keep(TO, 16);
     keep(TO, 24);
     assert_eq!(runs(&messages, pending), [(TO.member, 16, 16)]);
-    assert_eq!((tally.outstanding(), sent(&messages).len()), (1, 0), "the post is counted, the batch no more");
+    assert_eq!((tally.outstanding(), sent(&messages).len()), (1, 0), "the post is counted, the message no more");
     keep(TO, 16);
     keep(TO, 32);
     assert!(runs(&messages, pending).is_empty(), "two runs are a request");

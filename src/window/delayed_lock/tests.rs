@@ -8,8 +8,10 @@ use std::time::Duration;
 use transom_fabric::Peer;
 use transom_fabric::sim::{SimAmo, SimNet, SimOptions};
 
-use super::*;
+use super::super::lock::Lock;
+use super::super::target::Hold;
 use crate::bootstrap::local::Board;
+use crate::error::Result;
 use crate::job::Job;
 use crate::ops::Sum;
 use crate::window::{Assert, Window};

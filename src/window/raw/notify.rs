@@ -3,7 +3,7 @@
 
 use super::super::notices::{Notice, Notices};
 use super::super::request::Request;
-use super::super::transfer::Count;
+use super::super::transfer::CountedBy;
 use super::{At, Items, RawWindow};
 use crate::buffers::Source;
 use crate::error::Result;
@@ -61,7 +61,7 @@ impl RawWindow {
         let permit = self.core.begin_passive("put_notify", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        self.core.parts.put_notify(permit, displacement, from, notice.0, Count::Target)
+        self.core.parts.put_notify(permit, displacement, from, notice.0, CountedBy::Target)
     }
 
     /// Performs [`RawWindow::put_items`], and then adds one to a counter of the target
@@ -75,7 +75,7 @@ impl RawWindow {
     /// As for [`RawWindow::put_items`].
     pub unsafe fn put_items_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.put_counted(origin, target, notice, Count::Target) }
+        unsafe { self.put_counted(origin, target, notice, CountedBy::Target) }
     }
 
     /// Performs [`RawWindow::get_items`], and then adds one to a counter of the target
@@ -89,7 +89,7 @@ impl RawWindow {
     /// As for [`RawWindow::get_items`].
     pub unsafe fn get_items_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.get_counted(origin, target, notice, Count::Target) }
+        unsafe { self.get_counted(origin, target, notice, CountedBy::Target) }
     }
 
     /// Performs [`RawWindow::accumulate`], and then adds one to a counter of the target
@@ -102,7 +102,7 @@ impl RawWindow {
     /// As for [`RawWindow::accumulate`].
     pub unsafe fn accumulate_notify(&self, origin: Items<'_>, target: At<'_>, op: Op, notice: Notice) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.combine_counted((origin, None), target, op, notice, Count::Target) }
+        unsafe { self.combine_counted((origin, None), target, op, notice, CountedBy::Target) }
     }
 
     /// Performs [`RawWindow::get_accumulate`], and then adds one to a counter of the target
@@ -122,7 +122,7 @@ impl RawWindow {
         notice: Notice,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.combine_counted((origin, Some(result)), target, op, notice, Count::Target) }
+        unsafe { self.combine_counted((origin, Some(result)), target, op, notice, CountedBy::Target) }
     }
 }
 
@@ -147,7 +147,9 @@ impl RawWindow {
         let permit = self.core.begin_passive("rput_notify", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        self.requested(target, |count| self.core.parts.put_notify(permit, displacement, from, notice.0, count))
+        self.requested(target, |counted_by| {
+            self.core.parts.put_notify(permit, displacement, from, notice.0, counted_by)
+        })
     }
 
     /// Like [`RawWindow::put_items_notify`], and returns a request (`MPI_Rput_notify`).
@@ -159,7 +161,7 @@ impl RawWindow {
     /// As for [`RawWindow::put_items_notify`].
     pub unsafe fn rput_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
         // SAFETY: the caller's promise.
-        self.requested(target.rank, |count| unsafe { self.put_counted(origin, target, notice, count) })
+        self.requested(target.rank, |counted_by| unsafe { self.put_counted(origin, target, notice, counted_by) })
     }
 
     /// Like [`RawWindow::get_items_notify`], and returns a request (`MPI_Rget_notify`).
@@ -171,7 +173,7 @@ impl RawWindow {
     /// As for [`RawWindow::get_items_notify`].
     pub unsafe fn rget_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
         // SAFETY: the caller's promise.
-        self.requested(target.rank, |count| unsafe { self.get_counted(origin, target, notice, count) })
+        self.requested(target.rank, |counted_by| unsafe { self.get_counted(origin, target, notice, counted_by) })
     }
 
     /// Like [`RawWindow::accumulate_notify`], and returns a request (`MPI_Raccumulate_notify`).
@@ -189,7 +191,9 @@ impl RawWindow {
         notice: Notice,
     ) -> Result<Request> {
         // SAFETY: the caller's promise.
-        self.requested(target.rank, |count| unsafe { self.combine_counted((origin, None), target, op, notice, count) })
+        self.requested(target.rank, |counted_by| unsafe {
+            self.combine_counted((origin, None), target, op, notice, counted_by)
+        })
     }
 
     /// Like [`RawWindow::get_accumulate_notify`], and returns a request
@@ -209,8 +213,8 @@ impl RawWindow {
         notice: Notice,
     ) -> Result<Request> {
         // SAFETY: the caller's promise.
-        self.requested(target.rank, |count| unsafe {
-            self.combine_counted((origin, Some(result)), target, op, notice, count)
+        self.requested(target.rank, |counted_by| unsafe {
+            self.combine_counted((origin, Some(result)), target, op, notice, counted_by)
         })
     }
 }
@@ -219,25 +223,37 @@ impl RawWindow {
 impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::put_items_notify`].
-    unsafe fn put_counted(&self, origin: Items<'_>, target: At<'_>, notice: Notice, count: Count<'_>) -> Result<()> {
+    unsafe fn put_counted(
+        &self,
+        origin: Items<'_>,
+        target: At<'_>,
+        notice: Notice,
+        counted_by: CountedBy<'_>,
+    ) -> Result<()> {
         const CALL: &str = "put_notify";
         let permit = self.core.begin_passive(CALL, target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.core.parts.notified(CALL, permit, notice.0, count, |count| {
-            self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count)
+        self.core.parts.notified(CALL, permit, notice.0, counted_by, |counted_by| {
+            self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), counted_by)
         })
     }
 
     /// # Safety
     /// As for [`RawWindow::get_items_notify`].
-    unsafe fn get_counted(&self, origin: Items<'_>, target: At<'_>, notice: Notice, count: Count<'_>) -> Result<()> {
+    unsafe fn get_counted(
+        &self,
+        origin: Items<'_>,
+        target: At<'_>,
+        notice: Notice,
+        counted_by: CountedBy<'_>,
+    ) -> Result<()> {
         const CALL: &str = "get_notify";
         let permit = self.core.begin_passive(CALL, target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.core.parts.notified(CALL, permit, notice.0, count, |count| {
-            self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), count)
+        self.core.parts.notified(CALL, permit, notice.0, counted_by, |counted_by| {
+            self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), counted_by)
         })
     }
 
@@ -249,13 +265,13 @@ impl RawWindow {
         target: At<'_>,
         op: Op,
         notice: Notice,
-        count: Count<'_>,
+        counted_by: CountedBy<'_>,
     ) -> Result<()> {
         let call = if result.is_some() { "get_accumulate_notify" } else { "accumulate_notify" };
         let permit = self.core.begin_passive(call, target.rank)?;
         // SAFETY: the caller's promise.
-        self.core.parts.notified(call, permit, notice.0, count, |count| unsafe {
-            self.combine(permit, call, Some(origin), result, target, op, count)
+        self.core.parts.notified(call, permit, notice.0, counted_by, |counted_by| unsafe {
+            self.combine(permit, call, Some(origin), result, target, op, counted_by)
         })
     }
 }

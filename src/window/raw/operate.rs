@@ -1,10 +1,10 @@
 //! The byte-level window's operations, with and without requests. The caller promises that buffers
 //! stay valid.
 
-use super::super::accumulate::{Accumulate, LARGEST, basic_type};
+use super::super::accumulate::{Accumulate, MAX_ELEMENT_BYTES, basic_type};
 use super::super::permit::Permit;
 use super::super::request::Request;
-use super::super::transfer::Count;
+use super::super::transfer::CountedBy;
 use super::{At, Items, RawWindow};
 use crate::buffers::{Sink, Source};
 use crate::error::{ArgumentError, Class, Error, Result};
@@ -29,7 +29,7 @@ impl RawWindow {
         let permit = self.core.begin("put", target)?;
         // SAFETY: the caller's promise.
         let outcome =
-            self.core.parts.put(permit, displacement, unsafe { Source::promised(origin, len) }, Count::Target);
+            self.core.parts.put(permit, displacement, unsafe { Source::promised(origin, len) }, CountedBy::Target);
         self.core.settle(outcome)
     }
 
@@ -45,7 +45,8 @@ impl RawWindow {
     pub unsafe fn get(&self, origin: *mut u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         let permit = self.core.begin("get", target)?;
         // SAFETY: the caller's promise.
-        let outcome = self.core.parts.get(permit, displacement, unsafe { Sink::promised(origin, len) }, Count::Target);
+        let outcome =
+            self.core.parts.get(permit, displacement, unsafe { Sink::promised(origin, len) }, CountedBy::Target);
         self.core.settle(outcome)
     }
 
@@ -61,7 +62,8 @@ impl RawWindow {
         let permit = self.core.begin("put", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        let outcome = self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target);
+        let outcome =
+            self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), CountedBy::Target);
         self.core.settle(outcome)
     }
 
@@ -77,7 +79,8 @@ impl RawWindow {
         let permit = self.core.begin("get", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        let outcome = self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target);
+        let outcome =
+            self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), CountedBy::Target);
         self.core.settle(outcome)
     }
 
@@ -93,7 +96,7 @@ impl RawWindow {
     pub unsafe fn accumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
         let permit = self.core.begin("accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        let outcome = unsafe { self.combine(permit, "accumulate", Some(origin), None, target, op, Count::Target) };
+        let outcome = unsafe { self.combine(permit, "accumulate", Some(origin), None, target, op, CountedBy::Target) };
         self.core.settle(outcome)
     }
 
@@ -109,8 +112,9 @@ impl RawWindow {
     pub unsafe fn get_accumulate(&self, origin: Items<'_>, result: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
         let permit = self.core.begin("get_accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        let outcome =
-            unsafe { self.combine(permit, "get_accumulate", Some(origin), Some(result), target, op, Count::Target) };
+        let outcome = unsafe {
+            self.combine(permit, "get_accumulate", Some(origin), Some(result), target, op, CountedBy::Target)
+        };
         self.core.settle(outcome)
     }
 
@@ -190,7 +194,7 @@ impl RawWindow {
             return Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty }));
         }
         let permit = self.core.begin(CALL, target)?;
-        let nothing = [0; LARGEST];
+        let nothing = [0; MAX_ELEMENT_BYTES];
         let operand = if op == Op::NoOp { &nothing[..ty.size()] } else { operand };
         if target == crate::PROC_NULL {
             return Ok(());
@@ -305,7 +309,7 @@ impl RawWindow {
         if target == crate::PROC_NULL {
             return Ok(());
         }
-        let nothing = [0; LARGEST];
+        let nothing = [0; MAX_ELEMENT_BYTES];
         // SAFETY: the caller's promise.
         let (from, into) = unsafe { (Source::promised(operand, ty.size()), Sink::promised(result, ty.size())) };
         let operand = if op == Op::NoOp { &nothing[..ty.size()] } else { from.bytes() };
@@ -358,7 +362,7 @@ impl RawWindow {
         result: Option<Items<'_>>,
         target: At<'_>,
         op: Op,
-        count: Count<'_>,
+        counted_by: CountedBy<'_>,
     ) -> Result<()> {
         let none = target.count == 0 || target.ty.size() == 0;
         let ty = match target.ty.uniform() {
@@ -371,7 +375,7 @@ impl RawWindow {
             (origin.filter(|_| op != Op::NoOp).map(|origin| origin.source()), result.map(|result| result.sink()))
         };
         let accumulate = Accumulate { call, op, ty, from, into, to: target.layout() };
-        self.core.parts.accumulate(permit, target.displacement, &accumulate, count)
+        self.core.parts.accumulate(permit, target.displacement, &accumulate, counted_by)
     }
 }
 
@@ -391,8 +395,8 @@ impl RawWindow {
         let permit = self.core.begin_request("rput", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        let made = self.requested(target.rank, |count| {
-            self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count)
+        let made = self.requested(target.rank, |counted_by| {
+            self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), counted_by)
         });
         self.core.settle(made)
     }
@@ -408,8 +412,8 @@ impl RawWindow {
         let permit = self.core.begin_request("rget", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        let made = self.requested(target.rank, |count| {
-            self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), count)
+        let made = self.requested(target.rank, |counted_by| {
+            self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), counted_by)
         });
         self.core.settle(made)
     }
@@ -426,7 +430,7 @@ impl RawWindow {
         let permit = self.core.begin_request("rput", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        let made = self.requested(target, |count| self.core.parts.put(permit, at, from, count));
+        let made = self.requested(target, |counted_by| self.core.parts.put(permit, at, from, counted_by));
         self.core.settle(made)
     }
 
@@ -442,7 +446,7 @@ impl RawWindow {
         let permit = self.core.begin_request("rget", target)?;
         // SAFETY: the caller's promise.
         let into = unsafe { Sink::promised(origin, len) };
-        let made = self.requested(target, |count| self.core.parts.get(permit, at, into, count));
+        let made = self.requested(target, |counted_by| self.core.parts.get(permit, at, into, counted_by));
         self.core.settle(made)
     }
 
@@ -456,8 +460,8 @@ impl RawWindow {
     pub unsafe fn raccumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<Request> {
         let permit = self.core.begin_request("raccumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        let made = self.requested(target.rank, |count| unsafe {
-            self.combine(permit, "raccumulate", Some(origin), None, target, op, count)
+        let made = self.requested(target.rank, |counted_by| unsafe {
+            self.combine(permit, "raccumulate", Some(origin), None, target, op, counted_by)
         });
         self.core.settle(made)
     }
@@ -478,16 +482,16 @@ impl RawWindow {
     ) -> Result<Request> {
         let permit = self.core.begin_request("rget_accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        let made = self.requested(target.rank, |count| unsafe {
-            self.combine(permit, "rget_accumulate", Some(origin), Some(result), target, op, count)
+        let made = self.requested(target.rank, |counted_by| unsafe {
+            self.combine(permit, "rget_accumulate", Some(origin), Some(result), target, op, counted_by)
         });
         self.core.settle(made)
     }
 
     #[inline]
-    pub(super) fn requested(&self, target: usize, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
+    pub(super) fn requested(&self, target: usize, post: impl FnOnce(CountedBy<'_>) -> Result<()>) -> Result<Request> {
         let mut tally = None;
-        post(Count::Request(&mut tally))?;
+        post(CountedBy::Request(&mut tally))?;
         Ok(Request::of(&self.core, target, tally))
     }
 }

@@ -9,7 +9,7 @@ use super::{JobCore, peer};
 use crate::buffers::AtEnd;
 use crate::error::{Error, Result};
 use crate::failures::Attempts;
-use crate::messages::Notice;
+use crate::messages::PscwNotice;
 use crate::transport::{Lane, SpinBudget};
 
 /// In a wait that goes on after the loss of a rank: time without progress after which it gives up.
@@ -95,32 +95,39 @@ impl JobCore {
         }
     }
 
-    /// Makes progress before another attempt at an operation that the transport did not take, or
-    /// pauses. `failed`: the number of preceding attempts without progress.
+    /// [`JobCore::pause_before_retry`] for an operation that the transport did not take.
     ///
     /// # Errors
-    /// The reason why the transport will never take it.
+    /// Also the reason why the transport will never take it.
     #[cold]
     fn again(&self, answer: Post, failed: &mut u32) -> Result<()> {
         match answer {
             Post::Broken(fault) => Err(self.progress.explained(*fault)),
-            Post::Done | Post::Pending | Post::Again => {
-                let is_quiet = self.progress.poll_between()? == 0;
-                if self.progress.count_repeat() || is_quiet {
-                    self.progress.look()?;
-                    self.progress.call_hook();
-                }
-                if is_quiet {
-                    let is_crowded = self.spin == SpinBudget::NONE;
-                    backoff::pause_by(*failed, is_crowded, |limit| self.progress.sleep(limit));
-                    *failed = failed.saturating_add(1);
-                } else {
-                    self.progress.progressed();
-                    *failed = 0;
-                }
-                Ok(())
-            }
+            Post::Done | Post::Pending | Post::Again => self.pause_before_retry(failed),
         }
+    }
+
+    /// Makes progress before another attempt at an operation, or pauses. `failed`: the number of
+    /// preceding attempts without progress, at first 0.
+    ///
+    /// # Errors
+    /// Progress failed.
+    #[cold]
+    pub(crate) fn pause_before_retry(&self, failed: &mut u32) -> Result<()> {
+        let is_quiet = self.progress.poll_between()? == 0;
+        if self.progress.count_repeat() || is_quiet {
+            self.progress.look()?;
+            self.progress.call_hook();
+        }
+        if is_quiet {
+            let is_crowded = self.spin == SpinBudget::NONE;
+            backoff::pause_by(*failed, is_crowded, |limit| self.progress.sleep(limit));
+            *failed = failed.saturating_add(1);
+        } else {
+            self.progress.progressed();
+            *failed = 0;
+        }
+        Ok(())
     }
 
     /// Waits until nothing of `tally` is in flight, because lent buffers can't be returned before.
@@ -195,14 +202,14 @@ impl JobCore {
     /// Later messages may overtake the notice, which is harmless: receivers only count notices.
     /// When a window is freed, no notice of it is left, except after a wait of `complete` that has
     /// failed.
-    pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>, notice: Notice) -> Notified {
+    pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>, notice: PscwNotice) -> Notified {
         let (to, is_of_node) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
         let (mut failure, mut failed) = (None, 0);
         loop {
             match self.wire.send(to, &bytes) {
                 Post::Done | Post::Pending => return Notified::Sent,
                 Post::Broken(fault) => {
-                    let owed = matches!(notice, Notice::Completed);
+                    let owed = matches!(notice, PscwNotice::Completed);
                     match owed {
                         true => self.messages.defer(to, bytes, None),
                         false => self.messages.notice_unsent(to, &bytes),
@@ -212,7 +219,7 @@ impl JobCore {
                     return if owed { Notified::Owed(error) } else { Notified::Failed(error) };
                 }
                 Post::Again if is_of_node => break,
-                Post::Again => failure = self.again(Post::Again, &mut failed).err(),
+                Post::Again => failure = self.pause_before_retry(&mut failed).err(),
             }
             if failure.is_some() {
                 break;
@@ -221,7 +228,7 @@ impl JobCore {
         self.messages.defer(to, bytes, None);
         let (has_sender, end) = (self.progress.send_later(), self.messages.next_deferred());
         while !has_sender && failure.is_none() && self.messages.owes(to, end) {
-            failure = self.again(Post::Again, &mut failed).err();
+            failure = self.pause_before_retry(&mut failed).err();
         }
         failure.map_or(Notified::Sent, Notified::Owed)
     }

@@ -12,16 +12,16 @@ use crate::error::Result;
 /// The operations by window and number. Empty unless their windows are checked.
 #[doc(hidden)]
 #[derive(Debug, Default)]
-pub struct Completions(Vec<(Arc<Core>, u64)>);
+pub struct Unreported(Vec<(Arc<Core>, u64)>);
 
-impl Completions {
+impl Unreported {
     /// Adds an operation.
     pub(super) fn add(&mut self, window: Arc<Core>, number: u64) {
         self.0.push((window, number));
     }
 
     /// Adds the operations of `others`.
-    pub fn append(&mut self, mut others: Completions) {
+    pub fn append(&mut self, mut others: Unreported) {
         self.0.append(&mut others.0);
     }
 

@@ -1,4 +1,4 @@
-//! Completion of this rank's operations (MPI-4.1 §12.5.4), at one target or at all targets.
+//! Flushes: completion of this rank's operations (MPI-4.1 §12.5.4), at one target or at all.
 
 use std::sync::atomic::{Ordering, fence};
 
