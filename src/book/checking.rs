@@ -129,10 +129,10 @@
 //!
 //! # Missed and false reports
 //!
-//! - Without ThreadSanitizer the checker compares buffers of operations that are in the origin's
-//!   own part of the same window with operations of other ranks only between fences, and while the
-//!   part is exposed by `post`; not in shared and dynamic windows. In other epochs the rank may
-//!   have polled for these operations.
+//! - A buffer of an operation may be in the origin's own part of the same window. Without
+//!   ThreadSanitizer the checker compares such a buffer with operations of other ranks only between
+//!   fences, and while the part is exposed by `post`, and never in shared and dynamic windows. In
+//!   other epochs the rank may have polled for these operations.
 //! - Without ThreadSanitizer the checker does not see loads and stores through pointers. With
 //!   ThreadSanitizer it sees those of the rank that owns the memory. It sees the loads and stores
 //!   of other ranks in a shared window only in MPI programs that gcc has compiled. It never sees
@@ -151,13 +151,15 @@
 //! - With ThreadSanitizer the checker compares at most 4096 pieces of a buffer that a call of the
 //!   MPI, such as a send, uses.
 //! - If a window is created over memory that another window already has, conflicts of operations
-//!   that began before the creation are missed. Accumulates of two windows on the same memory count
+//!   that began before the creation are missed. So are conflicts between two such windows from the
+//!   origin's `complete` to the target's `wait`. Accumulates of two windows on the same memory count
 //!   as accumulates of one window, although MPI leaves their result undefined (MPI-4.1 §12.2.1).
 //! - After some calls of MPI programs, such as messages between two jobs, the checker can't know
 //!   for which ranks a rank has waited. The rank then counts as ordered after everything that any
-//!   rank has done: the checker may miss a conflict, but reports no false one. After three events
-//!   every later receive of every rank is such a call: a send or receive whose call fails, a
-//!   cancelled send, and more than 1024 freed requests of receives without a message.
+//!   rank has done: the checker may miss a conflict, but reports no false one. After any of three
+//!   events, every later receive of every rank is such a call. The events are a send or receive
+//!   whose call fails, a cancelled send, and more than 1024 freed requests of receives without a
+//!   message.
 //! - If a send fails only at the end of its request, later reports may be false.
 //! - A counter of notified operations remembers the clocks of its last notices: 32 notices in a job
 //!   of up to 4 ranks, 4 notices from 26 ranks on, and a number between these in other jobs. A rank
@@ -179,8 +181,9 @@
 //! - With ThreadSanitizer, the operations of a thread that are in flight beyond the first 120 count
 //!   as one: when one of them is complete, all are.
 //! - With ThreadSanitizer the checker distinguishes at most 4096 synchronizations and operations of
-//!   a rank. Of older ones it forgets operations first. If another rank knows one that is
-//!   forgotten, loads and stores up to the next one count as ordered before that rank's operations.
+//!   a rank. Of older ones it forgets operations first. If another rank knows a forgotten one,
+//!   loads and stores up to the next one that is not forgotten count as ordered before that rank's
+//!   operations.
 //! - Jobs over several nodes or without shared memory are not checked: `TRANSOM_CHECK` has no
 //!   effect there, and rank 0 prints a warning.
 //!
@@ -188,10 +191,10 @@
 //!
 //! For each rank's part of a window the checker remembers the accesses to at most 262144 blocks of
 //! 16 bytes: up to four accesses to each block, in 64 bytes. It also remembers 65536 other
-//! accesses, each in 72 bytes. A later access to the same bytes replaces an earlier one if the
-//! earlier one is no longer needed to find conflicts. If the checker must discard accesses that may
-//! still conflict, it reports their number at the end of the window. `TRANSOM_CHECK_RECORDS` sets
-//! the limit for other accesses; the limit for blocks is four times as large. With `TRANSOM_CHECK`
-//! a process has at most 1024 windows, or 682 windows with counters of notified operations. The
+//! accesses, each in 72 bytes. A later access to the same bytes replaces an earlier access that is
+//! no longer needed to find conflicts. If the checker must discard accesses that may still
+//! conflict, it reports their number at the end of the window. `TRANSOM_CHECK_RECORDS` sets the
+//! limit for other accesses; the limit for blocks is four times as large. With `TRANSOM_CHECK` a
+//! process has at most 1024 windows, or 682 windows with counters of notified operations. The
 //! clocks of the counters take memory at each rank for each window with counters: 2.1 MiB in a job
 //! of 2 ranks, about 4 MiB with 4 to 32 ranks, and 16 MiB with 128 ranks.

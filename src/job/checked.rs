@@ -47,7 +47,8 @@ pub(super) fn checker(
     if !settings.check.on {
         return None;
     }
-    // A rank's ThreadSanitizer sees how the rank polls; the other ranks would have to know it.
+    // ThreadSanitizer sees the loads by which its own rank polls. Without it at every rank, the
+    // other ranks would not know of these loads.
     let sanitized = cards.iter().filter(|card| card.has_sanitizer).count();
     if rank == 0 && (1..cards.len()).contains(&sanitized) {
         let what = format!(
@@ -107,8 +108,8 @@ impl JobCore {
         // Acquire: pairs with the Release of the rank.
         let releases = |rank| Ok(self.area(checker, rank)?.releases().load(Ordering::Acquire));
         let read = || (0..self.size).map(releases).collect::<Result<Vec<u64>>>();
-        // Counts that one reading finds at different times may have those of a release without
-        // those that it knew of.
+        // One reading finds the counts at different times. It may have a release of a rank, and
+        // lack releases of other ranks that this rank knew of.
         let mut all = read()?;
         for _ in 0..READINGS {
             let before = std::mem::replace(&mut all, read()?);
@@ -116,7 +117,8 @@ impl JobCore {
                 break;
             }
         }
-        // With this rank's own releases: another thread's may have come back with a message.
+        // The merged clock has this rank's own releases too: those of another thread may have come
+        // back with a message.
         self.learns(|clock| clock.join(&all));
         Ok(())
     }
@@ -191,7 +193,7 @@ impl JobCore {
         for &rank in others {
             match self.area(checker, rank)?.collective_clocks().clock_at(group, turn) {
                 Some(clock) => met.join(&clock),
-                // What the rank knew when it entered is forgotten.
+                // The clock with which the rank entered is no longer stored.
                 None => return self.learn_all(),
             }
         }
@@ -199,7 +201,7 @@ impl JobCore {
         Ok(())
     }
 
-    /// From now on there are messages without clocks.
+    /// Records that from now on messages may have no clock.
     pub(super) fn mixes(&self) {
         if let Some(checker) = &self.block.checker
             && let Ok(first) = self.area(checker, 0)
@@ -295,8 +297,8 @@ impl Job {
         core.receives(rank, Stream { to: core.rank, tag, group }, ahead, takes)
     }
 
-    /// From now on a message may come whose clock is unknown. Ranks that receive messages then
-    /// learn all that any rank has released.
+    /// Records that from now on a message may come whose clock is unknown. Ranks that receive
+    /// messages then learn all that any rank has released.
     #[doc(hidden)]
     pub fn checker_loses_clocks(&self) {
         self.core().mixes();
@@ -341,7 +343,7 @@ impl Job {
         check::show_buffers_to(show);
     }
 
-    /// Another library reports the program's atomic loads and stores of its window memory.
+    /// Records that another library reports the program's atomic loads and stores of window memory.
     #[doc(hidden)]
     pub fn checker_sees_atomics(&self) {
         if let Some(checker) = &self.core().block.checker {

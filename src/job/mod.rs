@@ -413,7 +413,7 @@ impl Job {
 
 impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
-        // A panicking rank must not seem to have left in good order: the launcher ends the job.
+        // A panicking rank must not seem to have left without an error: the launcher ends the job.
         if std::thread::panicking() {
             return;
         }
@@ -485,7 +485,8 @@ impl JobCore {
         Ok(served)
     }
 
-    /// Makes waits on shared words poll ports too, and has a thread serve origins on `lane`.
+    /// From now on waits on shared words also poll ports, and a progress thread serves origins that
+    /// use the transport `lane`.
     pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
         self.flags.polls.store(true, Ordering::Relaxed);
         self.progress.serve(lane)
@@ -504,7 +505,7 @@ impl JobCore {
         self.settings.cma
     }
 
-    /// The lane to a rank; `None` for the rank itself.
+    /// The transport to a rank, shared memory or the net; `None` for this rank itself.
     #[inline]
     pub(crate) fn lane(&self, rank: usize) -> Option<Lane> {
         self.peers.lane(rank)

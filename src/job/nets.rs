@@ -82,7 +82,7 @@ struct Without {
     is_told: bool,
 }
 
-/// What each rank tells the others about its device.
+/// The report of each rank on its device, for the other ranks.
 struct Opened {
     /// The reason why it has none; empty if it has one.
     reason: String,
@@ -147,8 +147,8 @@ fn open_verbs(boot: &mut Exchanging<'_>, wanted: &Wanted<'_>) -> Result<std::res
     Ok(Err(Some(Without { rank, reason, is_told })))
 }
 
-/// Tries whether a message passes between the nodes of rank 0 and rank `apart`, unless a user chose
-/// the devices. Returns the reason of rank 0 why none passes.
+/// Tries whether a message passes between the nodes of rank 0 and rank `apart`, unless the user has
+/// chosen the devices. If none passes, returns the reason that rank 0 has found.
 fn try_contact(boot: &mut Exchanging<'_>, net: &Net, all: &[Opened], apart: usize) -> Result<Option<String>> {
     if !all[0].may_change || !all[apart].may_change {
         return Ok(None);
@@ -175,7 +175,7 @@ fn not_reached(apart: usize, reason: &str) -> String {
     )
 }
 
-/// What rank 0 tells the others about libfabric.
+/// The report of rank 0 on libfabric, for the other ranks.
 struct Choice {
     /// The provider; empty if rank 0 can open none.
     provider: String,

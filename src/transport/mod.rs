@@ -61,7 +61,7 @@ pub(crate) enum Lane {
     Shm,
 }
 
-/// The lane to a rank, and its address there.
+/// The transport to a rank, and the rank's address in this transport.
 pub(crate) type Way = (Lane, Vec<u8>);
 
 /// The transport between nodes.

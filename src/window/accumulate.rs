@@ -1,9 +1,10 @@
 //! The accumulate family on a window (MPI-4.1 §12.3.4). One actor performs all accumulates on a
 //! type in a window: the device, by the net's atomics; or CPUs of the target's node. This CPU
-//! performs an accumulate if it maps the memory or the kernel copies it (`kernel_copies`);
-//! otherwise a message has the target's CPU perform it. CPUs perform all accumulates on misaligned
-//! elements, for which neither CPUs nor devices have atomics. The operands are copied, or used,
-//! before the call returns, except those that the net puts into a staging area (`staged`).
+//! performs an accumulate on memory that it maps or that the kernel copies (`kernel_copies`).
+//! Otherwise a message requests the accumulate from the target's CPU. CPUs perform all accumulates
+//! on misaligned elements, for which neither CPUs nor devices have atomics. The operands are
+//! copied, or used, before the call returns, except those that the net puts into a staging area
+//! (`staged`).
 
 mod arguments;
 
@@ -46,7 +47,8 @@ impl Target {
         self.atomic(parts, if self.aligned(at, ty) { ty } else { BasicType::Byte })
     }
 
-    /// The memory on which this CPU performs accumulates of `ty` on aligned elements, if it does.
+    /// The memory on which this CPU performs accumulates of `ty` on aligned elements; `None` if
+    /// this CPU does not perform them.
     #[inline(always)]
     pub(super) fn atomic<'t>(&'t self, parts: &'t Parts, ty: BasicType) -> Option<AtomicMemory<'t>> {
         let Reach::Mapped(memory, link) = &self.reach else { return None };

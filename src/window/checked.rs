@@ -73,7 +73,7 @@ pub(super) struct Checked {
     own_buffers: own_buffers::OwnBuffers,
     /// The words that this rank has read.
     seen: atomics::Seen,
-    /// Whether the shadows are gone: the window is freed.
+    /// Whether the shadows were removed, because the window is freed.
     withdrawn: AtomicBool,
     /// Whether the program passes buffers by address, so that it can use them too early.
     pub(super) lends: AtomicBool,
@@ -351,7 +351,7 @@ impl Parts {
         self.checked.is_some()
     }
 
-    /// The checker's data. `None` also in a freed window, whose shadows are gone: a request may
+    /// The checker's data. `None` also in a freed window, which has no shadows: a request may
     /// outlive its window.
     pub(super) fn checker(&self) -> Option<(&Checked, &Checker)> {
         let checked = self.checked.as_deref().filter(|checked| !checked.withdrawn.load(Ordering::Relaxed))?;
@@ -556,14 +556,18 @@ impl Parts {
         Ok(())
     }
 
+    /// In a passive-target epoch, also of another rank's part, this rank may store flags in its own
+    /// part. Only programs that pass addresses store by pointers.
+    pub(super) fn may_store_flags(&self) {
+        let lends = |checked: &Checked| checked.lends.load(Ordering::Relaxed);
+        if let Some((checked, _)) = self.checker().filter(|(checked, _)| lends(checked)) {
+            checked.own().gets_flags();
+        }
+    }
+
     /// Learns the clocks that earlier holders of a part's lock passed on; for a shared lock, those
     /// of exclusive holders only.
     pub(super) fn lock_taken(&self, member: usize, kind: Lock) -> Result<()> {
-        // Only programs that pass addresses store by pointers.
-        let stores = |checked: &Checked| member == self.team.me && checked.lends.load(Ordering::Relaxed);
-        if let Some((checked, _)) = self.checker().filter(|(checked, _)| stores(checked)) {
-            checked.own().gets_flags();
-        }
         match kind {
             Lock::Shared => self.learn_from(member, &[At::Exclusive]),
             Lock::Exclusive => self.learn_from(member, &[At::Exclusive, At::Shared]),
@@ -580,6 +584,7 @@ impl Parts {
         if !self.is_checked() {
             return Ok(());
         }
+        self.may_store_flags();
         (0..self.team.size).try_for_each(|member| self.lock_taken(member, Lock::Shared))
     }
 

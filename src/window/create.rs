@@ -48,7 +48,7 @@ pub(super) struct WindowSpec<'i> {
 impl Core {
     /// Creates this rank's side of a window over all ranks of `job`. A rank that can't create its
     /// part reports this in the barrier. Then no rank has the window, so that no rank waits later
-    /// for one that lacks it.
+    /// for a rank without it.
     pub(super) fn create(
         job: &Job,
         spec: &WindowSpec<'_>,

@@ -137,9 +137,12 @@ impl Core {
             true => self.delay_or_take(target, kind)?,
         };
         self.granted(target, hold)?;
-        if check {
-            // The first failure is reported; a failure of the release is dropped.
-            self.parts.lock_taken(rank, kind).inspect_err(|_| drop(self.unlock_checked(rank)))?;
+        if self.parts.is_checked() {
+            self.parts.may_store_flags();
+            if check {
+                // The first failure is reported; a failure of the release is dropped.
+                self.parts.lock_taken(rank, kind).inspect_err(|_| drop(self.unlock_checked(rank)))?;
+            }
         }
         self.parts.own.refresh();
         Ok(())
@@ -367,6 +370,8 @@ impl Core {
             self.parts.job.delayed.take_first()?;
             self.parts.waits("lock_all", None, || lock::all(&self.parts))?;
             self.parts.locks_taken().inspect_err(|_| drop(lock::all_end(&self.parts)))?;
+        } else {
+            self.parts.may_store_flags();
         }
         // Another thread may have opened an epoch meanwhile.
         self.epochs

@@ -108,7 +108,7 @@ impl Parts {
             }
         }
         let by_kernel = CopiedUnderLock::of(self, target)?;
-        let mut old = [0; REGISTER];
+        let mut old = [0; REGISTER_BYTES];
         let old = &mut old[..ty.size()];
         scoped(|| (), |scope| by_kernel.swap(at, ty, values, scope.sink(old))).ok()?;
         Some(value(old))

@@ -224,10 +224,10 @@ pub(crate) fn like_sockets(gathers: bool, ordered: bool) -> SimOptions {
     SimOptions { amo: SimAmo::None, message_max: 1024, passive_target: false, delivery, ..calm() }
 }
 
-/// Nets that differ in every property on which a protocol could rely; the last three are within the
-/// limits of Slingshot.
+/// Nets that differ in every property on which a protocol could rely, then three within the limits
+/// of Slingshot, and two like verbs.
 pub(crate) fn nets() -> impl Iterator<Item = SimOptions> {
-    small_nets().chain((16..19).map(like_cxi))
+    small_nets().chain((16..19).map(like_cxi)).chain((19..21).map(like_verbs))
 }
 
 /// A net within the limits that libfabric documents for Slingshot, adversarial in everything else.
@@ -239,6 +239,14 @@ pub(crate) fn like_cxi(seed: u64) -> SimOptions {
         done_one_in: 0,
         ..SimOptions::like_cxi()
     }
+}
+
+/// A net with the order, the immediates and the held operations of verbs.
+pub(crate) fn like_verbs(seed: u64) -> SimOptions {
+    let delivery =
+        SimDelivery { ordered: true, amos_ordered: true, immediates: true, holds: true, ..SimDelivery::default() };
+    let delay = if seed.is_multiple_of(2) { 9 } else { 3 };
+    SimOptions { seed, delay, amo: SimAmo::Only64(Coherence::DeviceOnly), delivery, ..SimOptions::default() }
 }
 
 fn small_nets() -> impl Iterator<Item = SimOptions> {

@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use transom::backoff::{self, Vain};
@@ -24,6 +24,14 @@ const EAGER: u32 = 64;
 /// A poll that takes at least this long counts as an arrival: a put over sockets arrives in pieces,
 /// and makes no event at its target. A poll that finds nothing takes far less.
 const BUSY: Duration = Duration::from_micros(4);
+
+/// Tests of the program that follow each other sooner than this, in nanoseconds, are a loop. Between
+/// rarer ones the program computes: polls by them would be too rare to replace the progress thread,
+/// but would keep it away.
+const LOOP: u64 = 8000;
+
+/// The time of the program's last test that has found nothing, as [`since_start`] gives it.
+static LAST_TEST: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the program waits in turns. There are two reasons: other ranks reach this rank through a
 /// net, and the host has no hook for polls; or ranks share CPUs, and the host's waits do not yield
@@ -105,12 +113,24 @@ pub(crate) fn pause_after(tests: u32) {
 /// after some of them. The rank does not sleep, because the program may compute between its tests.
 pub(crate) fn found_nothing() {
     if waits_in_turns() {
-        poll_transom();
+        let last = LAST_TEST.load(Ordering::Relaxed);
+        if since_start().saturating_sub(last) < LOOP {
+            poll_transom();
+        }
     }
     static TESTS: AtomicU32 = AtomicU32::new(0);
     if is_crowded() && TESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(CROWDED) {
         std::thread::yield_now();
     }
+    if waits_in_turns() {
+        LAST_TEST.store(since_start(), Ordering::Relaxed);
+    }
+}
+
+/// The time since the first call of this function, in nanoseconds.
+fn since_start() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Makes progress in the host and pauses, for a wait that has looked `looks` times in vain.

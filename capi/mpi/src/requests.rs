@@ -491,6 +491,7 @@ pub(crate) unsafe extern "C" fn request_get_status(
     if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::One(0), status, true);
     }
+    polls::found_nothing();
     code
 }
 
@@ -530,6 +531,7 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::All, statuses, true);
     }
+    polls::found_nothing();
     code
 }
 
@@ -558,6 +560,7 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
         // SAFETY: as above.
         return call.ended(code, Done::One(unsafe { answer(index, -1) }), status, true);
     }
+    polls::found_nothing();
     code
 }
 
@@ -578,6 +581,10 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };
+    // SAFETY: the host has set the answer, or `preset` has.
+    if unsafe { answer(done, 1) } == 0 {
+        polls::found_nothing();
+    }
     // SAFETY: the host has set the answer, or `preset` has.
     call.ended(code, unsafe { indices_of(answer(done, 0), indices) }, statuses, true)
 }

@@ -101,7 +101,7 @@ pub struct SimPort {
     pub(super) net: Arc<SimNet>,
     pub(super) me: Peer,
     pub(super) limits: Limits,
-    /// Read-locked by the threads that take events and hand them to a handler.
+    /// Read-locked by the threads that take events and pass them to a handler.
     pub(super) handling: RwLock<()>,
 }
 
@@ -279,7 +279,7 @@ impl Port for SimPort {
     }
 
     fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
-        // Other threads have handed over what they had taken.
+        // Other threads have passed the events that they had taken to their handlers.
         let _alone = self.handling.write().unwrap_or_else(PoisonError::into_inner);
         self.advance(handler, false).map(drop)
     }

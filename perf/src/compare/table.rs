@@ -71,7 +71,7 @@ fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
 
 /// The column with the best measured value of all MPIs, with transom or without it.
 fn best<'c>(line: &Line, index: usize, columns: &'c [Column], with: bool) -> Option<(&'c Column, f64)> {
-    let values = columns.iter().filter(|column| column.with == with);
+    let values = columns.iter().filter(|column| column.with == with && !column.early[index]);
     let values =
         values.filter_map(|column| Some((column, column.answers[index].value().filter(|&value| value > 0.0)?)));
     let by_value = |a: &(&Column, f64), b: &(&Column, f64)| a.1.total_cmp(&b.1);

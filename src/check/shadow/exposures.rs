@@ -20,8 +20,9 @@ impl<'m> Shadow<'m> {
     /// An exposure epoch of the part begins.
     pub(crate) fn begin_exposure(self) {
         let epoch = self.get(COUNT) + 1;
-        // Relaxed: the post of the epoch orders these before the accesses of its origins.
-        self.end_of(epoch).store(0, Ordering::Relaxed);
+        // The post of the epoch orders these before the accesses of its origins. Release: whoever
+        // finds the place of an older epoch in use again also finds the number of the epoch before.
+        self.end_of(epoch).store(0, Ordering::Release);
         self.set(COUNT, epoch);
     }
 
@@ -48,12 +49,13 @@ impl<'m> Shadow<'m> {
     #[cold]
     fn end_of_exposure(self, epoch: u64) -> Option<(usize, u64)> {
         let owner = self.count(OWNER);
+        // Acquire: pairs with the Release in `begin_exposure`, so that the number is read later.
+        let end = self.end_of(epoch).load(Ordering::Acquire);
         // The end of an older epoch is forgotten, or will be as soon as the next epoch begins. It
         // counts as known to every rank that knows of any release.
         if self.get(COUNT).saturating_sub(epoch) >= ENDS - 1 {
             return Some((owner, 0));
         }
-        let end = self.end_of(epoch).load(Ordering::Relaxed);
         Some((owner, end.checked_sub(1)?))
     }
 

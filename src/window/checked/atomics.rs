@@ -56,7 +56,7 @@ fn has<K: Eq + Hash, V>(table: &HashMap<K, V>, word: &K, has: impl Fn(&V) -> boo
 }
 
 impl Seen {
-    /// The rank gets bytes of a member's part.
+    /// Records that the rank gets bytes of a member's part.
     pub(super) fn gets(&self, member: usize, start: u64, end: u64) {
         let mut got = self.got.lock().unwrap_or_else(PoisonError::into_inner);
         if end - start <= super::POLLED as u64 && got.len() < MOST_WORDS {
@@ -77,7 +77,7 @@ impl Seen {
 }
 
 impl Checked {
-    /// This rank reads a word of a member's part: it has seen the updates there.
+    /// Records that this rank reads a word of a member's part, and thereby sees the updates there.
     pub(super) fn sees(&self, checker: &Checker, member: usize, start: u64, end: u64) -> Result<()> {
         if end - start > POLLED {
             return Ok(());
@@ -107,9 +107,9 @@ fn is_update(access: &Access) -> bool {
 }
 
 impl Parts {
-    /// The program is about to change a word of a part by an atomic, which passes on what this rank
-    /// has done before. `reads`: it also reads the word. `compares`: it changes the word only if it
-    /// has read a certain value.
+    /// Records that the program is about to change a word of a part by an atomic. The atomic passes
+    /// on what this rank has done before. `reads`: the atomic also reads the word. `compares`: the
+    /// atomic changes the word only if it has read a certain value.
     pub(in crate::window) fn atomic_begins(&self, touch: Touch, reads: bool, compares: bool) {
         let Some((checked, checker)) = self.checker() else { return };
         if let Err(error) = self.begin_atomic(checked, checker, touch, (reads, compares)) {
@@ -133,8 +133,8 @@ impl Parts {
             checked.sees(checker, member, new.start, new.end)?;
         }
         let (pending, mut known) = (checked.pending(), Vec::new());
-        // The record has the number of releases before the one below: who knows of that one comes
-        // after the change.
+        // The record has the number of releases before the release below. A rank that knows of the
+        // release below comes after the change.
         let mut conflicts = self.record_as(checked, checker, (member, new), End::InCall, |_, clock| {
             known = clock.counts().to_vec();
             Ok(())
@@ -156,8 +156,8 @@ impl Parts {
         Ok(())
     }
 
-    /// The atomic is over. `reads`: it has read the word, so this rank learns from the ranks that
-    /// have changed the word.
+    /// Records the end of the atomic. `reads`: the atomic has read the word, so this rank learns
+    /// from the ranks that have changed the word.
     pub(in crate::window) fn atomic_ends(&self, touch: Touch, reads: bool) {
         let Some((checked, checker)) = self.checker() else { return };
         if let Err(error) = self.end_atomic(checked, checker, touch, reads) {

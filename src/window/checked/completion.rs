@@ -176,7 +176,9 @@ impl Checked {
         {
             let locked = self.lock(Shadow::of(&memory, self.shadows.job.size))?;
             for one in list.iter().filter(has_twin) {
-                one.by_address.into_iter().for_each(|record| locked.complete(record, ended(one)));
+                // A shadow by address has no exposure epochs: conflicts between two windows are
+                // missed from the origin's complete to the target's wait.
+                one.by_address.into_iter().for_each(|record| locked.complete(record, released));
             }
         }
         match shadow.read(rank).filter(|_| !is_logged) {

@@ -133,8 +133,8 @@ impl Parts {
         self.fetched_one(target, at, len).map(|()| value)
     }
 
-    /// Records a complete accumulate a second time, because this rank has released since the first
-    /// record.
+    /// Records a complete accumulate again, because this rank has released its clock since the
+    /// first record.
     #[cold]
     fn note_again(&self, target: &Target, at: u64, (kind, len): (Kind, usize)) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };

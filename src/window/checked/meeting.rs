@@ -35,8 +35,8 @@ impl Parts {
     }
 }
 
-/// Leaves a meeting after a wait, unless it has taken place. Returns whether it has. If the wait
-/// failed and the rank could leave, the failure is returned.
+/// Ends a wait for a meeting. Returns true if the meeting has taken place. Otherwise this rank
+/// leaves the meeting, and the result is false, or the error of a failed wait.
 fn stayed(word: &AtomicU64, meeting: u64, waited: Result<()>) -> Result<bool> {
     if leave(word, meeting) { waited.map(|()| false) } else { Ok(true) }
 }

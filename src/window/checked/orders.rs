@@ -210,6 +210,13 @@ impl Parts {
             let known = checker.knows_now(rank, area);
             self.job.learns(|clock| clock.merge(&known));
         }
+        // The other rank may have polled its part, and have stored the flag before its next access.
+        let shadow = checked.shadow(member)?;
+        for slot in [At::Settled, At::Flags].map(|at| shadow.clock(at)) {
+            if shadow.is_polled() && checker.is_news(shadow.words_of(slot)) {
+                self.job.learns(|clock| clock.learn(slot));
+            }
+        }
         Ok(())
     }
 }

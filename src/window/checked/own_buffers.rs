@@ -5,7 +5,7 @@
 //! The checker does not see the loads by which a rank may poll its part, nor the stores by which it
 //! may tell other ranks that the part is free again. Buffers are therefore recorded only where no
 //! program may poll for the operations of other ranks: in fence epochs, and while the part is
-//! exposed by `post`. The records are gone when such an epoch ends.
+//! exposed by `post`. The records are dropped when such an epoch ends.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -32,7 +32,7 @@ impl OwnBuffers {
 }
 
 impl Checked {
-    /// The own part is being exposed by `post`.
+    /// Records what this rank may know when `post` exposes its part.
     pub(super) fn exposes_buffers(&self, checker: &Checker) {
         let mut known = checker.clock().clone();
         // This rank may have polled for operations of earlier epochs that were complete.
@@ -40,7 +40,7 @@ impl Checked {
         self.own_buffers.inner().posted = Some(known);
     }
 
-    /// Uses of buffers in the own part have ended.
+    /// Records that uses of buffers in this rank's part have ended.
     pub(super) fn own_buffers_end(&self, checker: &Checker, records: &[Record]) -> Result<()> {
         if records.is_empty() {
             return Ok(());
@@ -51,7 +51,8 @@ impl Checked {
         Ok(())
     }
 
-    /// The epoch in which other ranks operate on the own part is over.
+    /// Drops the records of buffers, because the epoch in which other ranks operate on this rank's
+    /// part is over.
     pub(super) fn forget_own_buffers(&self) -> Result<()> {
         let Inner { records, .. } = std::mem::take(&mut *self.own_buffers.inner());
         if records.is_empty() {
