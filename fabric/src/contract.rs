@@ -293,8 +293,8 @@ pub trait Port: Send + Sync + Debug + 'static {
         let _ = (peer, reason);
     }
 
-    /// Sleeps until `progress` may find an event, [`Port::wake`] is called, or `limit` has passed.
-    /// The call may return early.
+    /// Sleeps until `progress_arrivals` may find an event, [`Port::wake`] is called, or `limit` has
+    /// passed. The call may return early.
     fn wait(&self, limit: Duration);
 
     /// Like [`Port::wait`], but the sleep also ends when `other` is readable. Returns false if

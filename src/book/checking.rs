@@ -152,8 +152,9 @@
 //!   MPI, such as a send, uses.
 //! - If a window is created over memory that another window already has, conflicts of operations
 //!   that began before the creation are missed. So are conflicts between two such windows from the
-//!   origin's `complete` to the target's `wait`. Accumulates of two windows on the same memory count
-//!   as accumulates of one window, although MPI leaves their result undefined (MPI-4.1 §12.2.1).
+//!   origin's `complete` to the target's `wait`. Accumulates of two windows on the same memory
+//!   count as accumulates of one window, although MPI leaves their result undefined (MPI-4.1
+//!   §12.2.1).
 //! - After some calls of MPI programs, such as messages between two jobs, the checker can't know
 //!   for which ranks a rank has waited. The rank then counts as ordered after everything that any
 //!   rank has done: the checker may miss a conflict, but reports no false one. After any of three

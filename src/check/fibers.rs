@@ -48,6 +48,8 @@ struct State {
     waiting: BTreeMap<(usize, u64, u64), LoggedAccess>,
     /// Operations that are complete when the exposure epoch of this rank's part ends, which lasts.
     exposed: Vec<LoggedAccess>,
+    /// Whether an exposure epoch has ended since these were compared with the ends of epochs.
+    has_ended: bool,
     /// The number of operations that have waited; those that were forgotten, by window.
     waited: u64,
     forgotten: HashMap<u64, u64>,
@@ -142,6 +144,7 @@ impl Fibers {
             learned: Mark::default(),
             waiting: BTreeMap::new(),
             exposed: Vec::new(),
+            has_ended: false,
             waited: 0,
             forgotten: HashMap::new(),
             mirrors: HashMap::new(),
@@ -238,11 +241,17 @@ impl Fibers {
         if begins { self.sanitizer.acquire(&state.memory) } else { self.sanitizer.release(&state.memory) }
     }
 
+    /// An exposure epoch of this rank has ended.
+    pub(super) fn exposure_ended(&self) {
+        self.state().has_ended = true;
+    }
+
     /// Adds complete operations of other ranks about which this rank may not know yet. `ranks`: the
     /// number of ranks.
     pub(super) fn add_logged(&self, ranks: usize, accesses: Vec<LoggedAccess>) {
         let mut state = self.state();
-        let exposed = std::mem::take(&mut state.exposed);
+        let has_ended = std::mem::take(&mut state.has_ended);
+        let exposed = if has_ended { std::mem::take(&mut state.exposed) } else { Vec::new() };
         for one in exposed.into_iter().chain(accesses) {
             if state.waiting.len() + state.exposed.len() >= MOST_WAITING {
                 *state.forgotten.entry(one.window).or_default() += 1;

@@ -263,6 +263,9 @@ impl Checker {
         // Another thread may make this release before. All operations of the epoch are complete
         // then too.
         part.end_exposure(self.released() + 1);
+        if let Some(fibers) = &self.fibers {
+            fibers.exposure_ended();
+        }
         drop(self.release());
     }
 

@@ -417,7 +417,7 @@ impl<'m> Shadow<'m> {
     /// The part's rank may poll the part. Returns whether it did before.
     pub(crate) fn polls(self) -> bool {
         // Relaxed, here and below: the poller reads the clocks of earlier accumulates too.
-        self.word(SPECIAL).fetch_or(POLLED, Ordering::Relaxed) & POLLED != 0
+        self.is_polled() || self.word(SPECIAL).fetch_or(POLLED, Ordering::Relaxed) & POLLED != 0
     }
 
     /// Whether [`Shadow::polls`] was called.

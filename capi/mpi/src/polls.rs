@@ -25,9 +25,9 @@ const EAGER: u32 = 64;
 /// and makes no event at its target. A poll that finds nothing takes far less.
 const BUSY: Duration = Duration::from_micros(4);
 
-/// Tests of the program that follow each other sooner than this, in nanoseconds, are a loop. Between
-/// rarer ones the program computes: polls by them would be too rare to replace the progress thread,
-/// but would keep it away.
+/// Tests of the program that follow each other sooner than this, in nanoseconds, are a loop.
+/// Between rarer ones the program computes: polls by them would be too rare to replace the progress
+/// thread, but would keep it away.
 const LOOP: u64 = 8000;
 
 /// The time of the program's last test that has found nothing, as [`since_start`] gives it.

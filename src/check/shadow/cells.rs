@@ -47,8 +47,8 @@ const OWNER_SHIFT: u32 = 2;
 
 /// The first part of a record: the number of the access while it is in flight ([`PENDING`]), then
 /// the number of releases that the origin had made when it was complete, or, with
-/// [`super::OF_OWNER`], the number of releases of the part's rank; the offset of the access within
-/// the block; its length less 1; its place.
+/// [`super::OF_OWNER`], the number of an exposure epoch of the part (`exposures`); the offset of
+/// the access within the block; its length less 1; its place.
 pub(super) const PENDING: u64 = 1 << 41;
 const OFFSET: u32 = 42;
 const LEN: u32 = 46;

@@ -7,7 +7,7 @@ use transom_fabric::Memory;
 
 use super::super::target::Reach;
 use super::{Checked, Completed, POLLED, Parts, Pending, last_operation};
-use crate::check::{At, Checker, Clock, Kind, NoticeClocks, Wait};
+use crate::check::{At, Checker, Clock, Kind, NoticeClocks, Shadow, Wait};
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::sync::counters;
@@ -148,7 +148,7 @@ impl Parts {
     fn polls_part(&self, checked: &Checked, checker: &Checker, member: usize, polls: u32) -> Result<()> {
         let (shadow, rank) = (checked.shadow(member)?, self.team.rank(member));
         shadow.polls();
-        self.job.learns(|clock| [At::Settled, At::Flags].into_iter().for_each(|at| clock.learn(shadow.clock(at))));
+        self.learn_news(checker, shadow, &[At::Settled, At::Flags]);
         if member == self.team.me {
             checker.polls(checked.memory(member)?, None, polls);
             return Ok(());
@@ -157,6 +157,14 @@ impl Parts {
         let block = self.job.link(rank)?.block().ok_or(JobError::WordsUnmapped { rank })?;
         checker.polls(checked.memory(member)?, Some((rank, block)), polls);
         Ok(())
+    }
+
+    /// Learns those of a part's clocks of which this rank may not know all.
+    fn learn_news(&self, checker: &Checker, shadow: Shadow<'_>, from: &[At]) {
+        let slots = from.iter().map(|&at| shadow.clock(at));
+        slots.filter(|&slot| checker.is_news(shadow.words_of(slot))).for_each(|slot| {
+            self.job.learns(|clock| clock.learn(slot));
+        });
     }
 
     /// Before operations are complete: learns from what other ranks did before they changed the
@@ -212,10 +220,8 @@ impl Parts {
         }
         // The other rank may have polled its part, and have stored the flag before its next access.
         let shadow = checked.shadow(member)?;
-        for slot in [At::Settled, At::Flags].map(|at| shadow.clock(at)) {
-            if shadow.is_polled() && checker.is_news(shadow.words_of(slot)) {
-                self.job.learns(|clock| clock.learn(slot));
-            }
+        if shadow.is_polled() {
+            self.learn_news(checker, shadow, &[At::Settled, At::Flags]);
         }
         Ok(())
     }
