@@ -174,7 +174,13 @@ impl Progress {
             return Ok(false);
         }
         self.callers.calls.fetch_add(1, Ordering::Relaxed);
-        self.poll_and_leave().map(|taken| taken > 0)
+        // Nobody awaits a completion here: a call that does so polls for it.
+        let owed = self.messages.owes_answers();
+        let taken = self.poll_for(Awaited::Arrivals);
+        if !owed {
+            self.leave();
+        }
+        taken.map(|taken| taken > 0)
     }
 
     /// [`poll`](Progress::poll) for a call that returns without waiting.

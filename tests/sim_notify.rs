@@ -285,6 +285,8 @@ fn nobody_polls_for_completions_while_notices_are_exchanged() {
         let (me, values) = (world.rank(), Vec::from_iter(0..=TURNS));
         let win = Window::<u64>::allocate(world, 1)?;
         win.set_num_notify(1)?;
+        // The polls of an MPI that waits, in a program over the interposition library.
+        let poll = world.poller();
         win.lock_all(|epoch| {
             let mut before = 0;
             for turn in 1..=TURNS {
@@ -296,6 +298,7 @@ fn nobody_polls_for_completions_while_notices_are_exchanged() {
                 let value = &values[usize::try_from(turn).expect("few")..][..1];
                 if me == 1 {
                     win.notices().wait(0, turn)?;
+                    poll();
                     std::thread::sleep(PAUSE);
                 }
                 epoch.put_notify(1 - me, 0, value, Notice(0))?;
