@@ -47,9 +47,10 @@
 //!
 //! A rank may store a flag in its own part by a pointer, for which others poll. A rank that reads a
 //! word of up to 8 bytes by a get, or any bytes by a fetch, therefore counts as ordered after all
-//! that the rank of the part has completed, if that rank has called `sync`, or in C and MPI
-//! programs if it has locked its part. In MPI programs with ThreadSanitizer `sync` and such reads
-//! have no such effects, because the checker sees the loads and stores by which a program polls.
+//! that the rank of the part has completed and of which it knows, if that rank has called `sync`,
+//! or in C and MPI programs if it has locked any part of the window. In MPI programs with
+//! ThreadSanitizer `sync` and such reads have no such effects, because the checker sees the loads
+//! and stores by which a program polls.
 //!
 //! # Loads and stores: pointers, with ThreadSanitizer
 //!

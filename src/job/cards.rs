@@ -63,7 +63,8 @@ impl Required {
 
 impl Card {
     /// The card as bytes, with what must be equal at all ranks: without the machine, which the
-    /// receiver derives from the process, and without the net, which is not open yet.
+    /// receiver derives from the process, and without the net and the failure detector, which are
+    /// not open yet.
     pub(super) fn encode(&self, required: &Required) -> Vec<u8> {
         let numbers = [
             u64::from(self.process.pid.cast_unsigned()),

@@ -109,7 +109,7 @@ impl JobCore {
         let releases = |rank| Ok(self.area(checker, rank)?.releases().load(Ordering::Acquire));
         let read = || (0..self.size).map(releases).collect::<Result<Vec<u64>>>();
         // One reading finds the counts at different times. It may have a release of a rank, and
-        // lack releases of other ranks that this rank knew of.
+        // lack releases of other ranks of which the releasing rank knew.
         let mut all = read()?;
         for _ in 0..READINGS {
             let before = std::mem::replace(&mut all, read()?);

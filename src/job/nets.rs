@@ -82,7 +82,7 @@ struct Without {
     is_told: bool,
 }
 
-/// The report of each rank on its device, for the other ranks.
+/// The report of a rank on its device, for the other ranks.
 struct Opened {
     /// The reason why it has none; empty if it has one.
     reason: String,

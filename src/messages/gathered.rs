@@ -299,7 +299,7 @@ impl Messages {
         let (what, parts, tally, requests) = (small.what(), Vec::new(), counting.target.clone(), Vec::new());
         let size = Size::EMPTY;
         let mut message = KeptMessage { to, order: 0, what, parts, size, tally, requests, all_requested: true };
-        // KeptMessages that are kept for the end of an epoch leave room for others.
+        // Messages that are kept for the end of an epoch leave room for others.
         let room = if to.closes { MAX_KEPT_MESSAGES / 2 } else { MAX_KEPT_MESSAGES };
         if kept.list.len() >= room || !message.add(at, small, most) {
             return Gather::Refused;

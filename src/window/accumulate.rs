@@ -47,8 +47,8 @@ impl Target {
         self.atomic(parts, if self.aligned(at, ty) { ty } else { BasicType::Byte })
     }
 
-    /// The memory on which this CPU performs accumulates of `ty` on aligned elements; `None` if
-    /// this CPU does not perform them.
+    /// The mapped memory on which this CPU performs accumulates of `ty` on aligned elements; `None`
+    /// if the memory is not mapped, or the device performs them.
     #[inline(always)]
     pub(super) fn atomic<'t>(&'t self, parts: &'t Parts, ty: BasicType) -> Option<AtomicMemory<'t>> {
         let Reach::Mapped(memory, link) = &self.reach else { return None };

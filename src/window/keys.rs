@@ -61,7 +61,7 @@ struct Region {
 }
 
 /// A region that the net accesses by its key.
-struct Keyed {
+struct KeyedRegion {
     memory: Arc<NetMemory>,
     /// The address at which the region begins.
     begins: u64,
@@ -77,7 +77,7 @@ struct KeyAnswer {
 
 /// The result of the search for a key for an access.
 enum Found {
-    Region(Keyed),
+    Region(KeyedRegion),
     /// No key. This thread asks for it, and then calls [`Keys::learn`].
     Ask,
     Nothing,
@@ -109,7 +109,7 @@ impl Keys {
         {
             region.uses = region.uses.saturating_add(1);
             let memory = region.memory.as_ref().map(Arc::clone);
-            return memory.map_or(Found::Nothing, |memory| Found::Region(Keyed { memory, begins }));
+            return memory.map_or(Found::Nothing, |memory| Found::Region(KeyedRegion { memory, begins }));
         }
         keys.missed += 1;
         if keys.missed < keys.needed || keys.asking {
@@ -121,7 +121,7 @@ impl Keys {
 
     /// Records the answer of `owner`. Returns the region if the net can access it. The key may have
     /// been withdrawn meanwhile.
-    fn learn(&self, owner: Peer, answer: Option<KeyAnswer>) -> Option<Keyed> {
+    fn learn(&self, owner: Peer, answer: Option<KeyAnswer>) -> Option<KeyedRegion> {
         let mut all = self.lock();
         let keys = all.entry(owner).or_default();
         keys.asking = false;
@@ -134,7 +134,7 @@ impl Keys {
         }
         let memory = memory.map(Arc::new);
         keys.regions.insert(region.address, Region { len: region.len, number, memory: memory.clone(), uses: 1 });
-        memory.map(|memory| Keyed { memory, begins: region.address })
+        memory.map(|memory| KeyedRegion { memory, begins: region.address })
     }
 }
 
@@ -199,7 +199,7 @@ impl Parts {
             Found::Ask => keys.learn(owner, self.request_key(owner, address, len)),
             Found::Nothing => None,
         };
-        Ok(found.map(|Keyed { memory, begins }| (memory, at.wrapping_sub_unsigned(begins))))
+        Ok(found.map(|KeyedRegion { memory, begins }| (memory, at.wrapping_sub_unsigned(begins))))
     }
 
     /// Whether the net would perform the access, rather than the target: it posts few transfers,

@@ -321,7 +321,7 @@ mod tests {
     use crate::messages::encoded_len;
 
     #[test]
-    fn a_batch_describes_equal_blocks_by_one_strip() {
+    fn a_request_describes_equal_blocks_by_one_strip() {
         let mut builder = RequestBuilder::new(1000, 1);
         (0..10).for_each(|index| builder.add(index * 24, 8));
         assert_eq!(builder.strips, [Strip { offset: 0, block: 8, count: 10, stride: 24 }]);
@@ -335,7 +335,7 @@ mod tests {
 
     /// Blocks at equal distances, near ones in no order, and distant ones.
     #[test]
-    fn a_batch_fits_request_and_reply() {
+    fn a_request_and_its_reply_fit_messages() {
         let places: [fn(i64) -> i64; 3] =
             [|index| index * 1000, |index| index * 1000 + index % 3 * 64, |index| index % 2 * (1 << 60) + index * 1000];
         for (place, most, block) in

@@ -246,7 +246,8 @@ pub(crate) fn like_verbs(seed: u64) -> SimOptions {
     let delivery =
         SimDelivery { ordered: true, amos_ordered: true, immediates: true, holds: true, ..SimDelivery::default() };
     let delay = if seed.is_multiple_of(2) { 9 } else { 3 };
-    SimOptions { seed, delay, amo: SimAmo::Only64(Coherence::DeviceOnly), delivery, ..SimOptions::default() }
+    let amo = SimAmo::Only64(Coherence::DeviceOnly);
+    SimOptions { seed, delay, passive_target: false, amo, delivery, ..SimOptions::default() }
 }
 
 fn small_nets() -> impl Iterator<Item = SimOptions> {

@@ -25,9 +25,9 @@ const EAGER: u32 = 64;
 /// and makes no event at its target. A poll that finds nothing takes far less.
 const BUSY: Duration = Duration::from_micros(4);
 
-/// Tests of the program that follow each other sooner than this, in nanoseconds, are a loop.
-/// Between rarer ones the program computes: polls by them would be too rare to replace the progress
-/// thread, but would keep it away.
+/// Tests of the program that follow each other sooner than this, in nanoseconds, are a loop. The
+/// time includes the host's own test. Between rarer ones the program probably computes: polls by
+/// them would be too rare to replace the progress thread, but would keep it away.
 const LOOP: u64 = 8000;
 
 /// The time of the program's last test that has found nothing, as [`since_start`] gives it.
@@ -108,9 +108,10 @@ pub(crate) fn pause_after(tests: u32) {
     }
 }
 
-/// Called after a test of the program that has found nothing. Programs repeat such tests, so they
-/// make progress for transom where the host has no hook, and a rank that shares CPUs yields its CPU
-/// after some of them. The rank does not sleep, because the program may compute between its tests.
+/// Called after a test of the program that has found nothing. Programs repeat such tests, so those
+/// in a loop ([`LOOP`]) make progress for transom where the host has no hook, and a rank that
+/// shares CPUs yields its CPU after some tests. The rank does not sleep, because the program may
+/// compute between its tests.
 pub(crate) fn found_nothing() {
     if waits_in_turns() {
         let last = LAST_TEST.load(Ordering::Relaxed);

@@ -29,8 +29,8 @@ impl<'m> Shadow<'m> {
     /// The last exposure epoch of the part ends with this release of the part's rank, which comes
     /// next.
     pub(crate) fn end_exposure(self, release: u64) {
-        // Relaxed: the release makes it visible.
-        self.end_of(self.get(COUNT)).store(release, Ordering::Relaxed);
+        // The release makes it visible. Release: as in `begin_exposure`.
+        self.end_of(self.get(COUNT)).store(release, Ordering::Release);
     }
 
     /// The number of the release with which an exposure epoch ended.
@@ -49,7 +49,7 @@ impl<'m> Shadow<'m> {
     #[cold]
     fn end_of_exposure(self, epoch: u64) -> Option<(usize, u64)> {
         let owner = self.count(OWNER);
-        // Acquire: pairs with the Release in `begin_exposure`, so that the number is read later.
+        // Acquire: pairs with the Release of the stores above, so that the number is read later.
         let end = self.end_of(epoch).load(Ordering::Acquire);
         // The end of an older epoch is forgotten, or will be as soon as the next epoch begins. It
         // counts as known to every rank that knows of any release.

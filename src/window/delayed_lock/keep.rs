@@ -31,7 +31,7 @@ impl Parts {
             return Ok(false);
         }
         let most = self.message_max(target);
-        // The same upper bound as in `keep`, for an operation with one strip.
+        // The same upper bound as in `LockDelay::keep`, for an operation with one strip.
         if 2 * OVERHEAD + STRIP + CARRIED + len <= most {
             return Ok(true);
         }
@@ -98,8 +98,8 @@ impl Parts {
         Ok(left)
     }
 
-    /// Makes the window ([`TakesLock`]) take the delayed lock of a target and perform the
-    /// operations delayed until then.
+    /// Makes the window ([`TakesLock`](crate::job::TakesLock)) take the delayed lock of a target
+    /// and perform the operations delayed until then.
     #[cold]
     pub(super) fn need_lock(&self, target: &Target) -> Result<()> {
         let taken = self.job.delayed.take();
