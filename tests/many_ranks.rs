@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     std::thread::spawn(|| {
         std::thread::sleep(LIMIT);
         if std::env::args().any(|arg| arg == "--rank") {
-            eprintln!("this rank did not end within {LIMIT:?}");
+            eprintln!("this rank did not end within {LIMIT:?}; its last step: {}", transom_harness::position());
             std::process::abort();
         }
     });

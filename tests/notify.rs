@@ -1,5 +1,7 @@
 //! Notified operations among real processes (the MPI Forum's draft of RMA notification): each
 //! operation increments its counter at the target by one, after it is complete at the target.
+//!
+//! Shows N1, N2.
 
 // The byte-level window takes buffers by address.
 #![allow(unsafe_code)]

@@ -1,6 +1,8 @@
 //! Costs of operations in work requests and completions, counted where requests are given to an
 //! RDMA device ([`Job::posted`]). On other routes the operations run, and the counts must be
 //! absent. The data is checked on all routes.
+//!
+//! Route: verbs.
 
 use std::process::ExitCode;
 

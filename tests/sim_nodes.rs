@@ -51,7 +51,7 @@ fn setup(flavor: Flavor, info: &Info) -> Setup {
 }
 
 /// MPI-4.1 §12.3.4, §12.7.1: types that the net may perform, and one that it never performs.
-/// Shows M3, O1, O2.
+/// Shows M3, O1, O2, T7.
 #[test]
 fn all_pairs_are_exact() {
     everywhere(|context, flavor, info| {
@@ -80,7 +80,7 @@ fn one_origins_order_is_kept() {
 
 /// The actor follows the window's ranks and the net: the CPU on one node, the device for all where
 /// it is not atomic with the CPU, and both where it is.
-/// Shows T5.
+/// Shows T5, T7.
 #[test]
 fn the_actor_follows_the_windows_ranks() {
     for (amo, across) in AMOS.into_iter().zip([Actor::Nic, Actor::Nic, Actor::Both, Actor::Both]) {
@@ -106,7 +106,7 @@ fn the_actor_follows_the_windows_ranks() {
 }
 
 /// Windows over one node use the CPU's atomics and locks: no operation is posted to the net.
-/// Shows T1, S2.
+/// Shows T1, S2, T7.
 #[test]
 fn a_window_of_one_node_posts_nothing() {
     run_on(Some(2), 4, &with(SimAmo::All(Coherence::DeviceOnly)), |world| {

@@ -1,6 +1,7 @@
 //! Notified operations on simulated nets, which delay and reorder operations: a counter never
 //! changes before the data has arrived. No real transport is used.
 //!
+//! Shows N1, N2.
 //! Route: sim.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -116,6 +116,7 @@ fn sharing(world: &Job) -> Outcome {
 /// On a node no thread of the target takes part in operations on its memory: here the target
 /// process is stopped.
 /// Shows S5, O1, T2.
+/// Route: shm.
 fn stopped(world: &Job) -> Outcome {
     let (block, more) = (Block::words(4 * 512), Block::words(4 * 512));
     let created = block.window(world, 8, LEN, 1, &Info::new())?;

@@ -60,7 +60,7 @@ fn by_the_device(world: &Job) -> Outcome {
 
 /// All origins of two nodes work on the same words by the device, those of the target's node
 /// through its loopback. Locks of all of them exclude each other.
-/// Shows M3, S2, T4.
+/// Shows M3, S2, T4, T7.
 fn on_two_nodes(world: &Job) -> Outcome {
     same("the actor", &world.actor(), &Actor::Nic)?;
     same("ranks of the node", &world.node_ranks().len(), &2)?;

@@ -1,5 +1,6 @@
 //! The model's command line: its table, picture and schedule, from given and measured parameters.
 //!
+//! Shows P4.
 //! Route: program.
 
 use std::process::{Command, Output, Stdio};

@@ -131,6 +131,7 @@ fn measure(file: OsString) {
 
 /// The measured start, plus the upper bound of contact with all ranks of the node and with the
 /// partners in barriers: the whole control memory, pinned, and the connections.
+/// Shows T6, P4.
 #[test]
 fn a_process_among_16384_ranks_needs_at_most_64_mib() {
     if let Some(file) = std::env::var_os(CHILD) {

@@ -47,6 +47,7 @@ pub(crate) fn plain_loads_after_a_put(world: &Job) -> Outcome {
 /// A writer stores and synchronizes, then enters a barrier; after the barrier a reader synchronizes
 /// and loads.
 /// Shows M5, M1, W5.
+/// Route: shm.
 pub(crate) fn store_sync_barrier_sync_load(world: &Job) -> Outcome {
     let Some(win) = shared(world, 4)? else { return Ok(()) };
     let (next, before) = ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
@@ -69,6 +70,7 @@ pub(crate) fn store_sync_barrier_sync_load(world: &Job) -> Outcome {
 /// One rank has all the memory and initializes it under an exclusive lock; all ranks load it under
 /// shared locks with NOCHECK.
 /// Shows M5, W1, W5, S4.
+/// Route: shm.
 pub(crate) fn one_rank_initializes_for_the_node(world: &Job) -> Outcome {
     const LEN: usize = 10_000;
     let Some(win) = shared(world, if world.rank() == 0 { LEN } else { 0 })? else { return Ok(()) };

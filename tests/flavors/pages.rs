@@ -13,6 +13,7 @@ use crate::shared::refused;
 /// A page is on the NUMA node of the rank that touches it first: the rank in whose part the page
 /// begins.
 /// Shows W1.
+/// Route: shm.
 pub(crate) fn touched_by_their_owner(world: &Job) -> Outcome {
     if !one_node(world)? {
         return refused(world);
@@ -111,7 +112,7 @@ pub(crate) fn of_large_windows_at_use(world: &Job) -> Outcome {
 /// A part whose hint requests huge pages has the advice for them and is aligned to a huge page. The
 /// hint in force says whether the kernel provides them for shared memory. Other parts are not
 /// advised.
-/// Shows W6.
+/// Shows W6, T9.
 pub(crate) fn huge_on_request(world: &Job) -> Outcome {
     const HUGE: &str = "transom_huge_pages";
     const BYTES: usize = 5 << 20;

@@ -11,7 +11,7 @@ use super::simulated::{Rank, peer, run, same};
 use super::{answered_late, await_at_least};
 
 /// Long enough for a wait to hold operations back, with much to spare.
-const LONG: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_millis(400);
 
 /// Ranks 1 and 2, which take no messages at first.
 #[derive(Default)]

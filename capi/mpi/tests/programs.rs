@@ -214,7 +214,7 @@ fn is_asked(host: &Host, program: &Program, way: &str) -> bool {
     }
 }
 
-/// Shows W1, W4, W5, W6, W7, O1, O2, O3, O4, O5, O6, S1, S2, S3, S4, S5, E1.
+/// Shows W1, W4, W5, W6, W7, O1, O2, O3, O4, O5, O6, S1, S2, S3, S4, S5, E1, E6, A3.
 /// Route: shm.
 fn served(host: &'static Host, program: &Program) {
     verified(&Run::of(host, host.program(program.name, program.language), 4).served().info(), true);
@@ -225,7 +225,7 @@ fn alone(host: &'static Host, program: &Program) {
     verified(&Run::of(host, host.program(program.name, program.language), 2), false);
 }
 
-/// Shows W1, O1, O2, S1, S2, S3, S5.
+/// Shows W1, O1, O2, S1, S2, S3, S5, E6, A3.
 /// Route: mixed.
 fn two_nodes(host: &'static Host, program: &Program) {
     let run = Run::of(host, host.program(program.name, program.language), 4).served().info();
@@ -278,7 +278,7 @@ fn values_over_sockets(host: &'static Host) {
 }
 
 /// The older hosts use no libfabric, whose polls the program counts.
-/// Shows T4.
+/// Shows T3.
 /// Route: tcp.
 fn polls(host: &'static Host) {
     if host.is_old {
@@ -302,7 +302,7 @@ fn memory_of_fortran(host: &'static Host) {
 }
 
 /// Two and four ranks, over shared memory and over sockets, and windows that the host serves.
-/// Shows O1, O2, O6, E1.
+/// Shows O1, O2, O6, E1, N1.
 /// Route: shm, tcp.
 fn notified(host: &'static Host) {
     let run = |ranks| Run::of(host, host.program("notified", Language::C), ranks).served().info();

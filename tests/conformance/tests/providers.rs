@@ -3,7 +3,7 @@
 //! properties of `cxi`. The tests show the behaviour of the backend; they do not show that a device
 //! works.
 //!
-//! Shows T3.
+//! Shows T3, T8.
 //! Route: sim.
 
 use std::cell::Cell;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use transom_conformance::{Fixture, Orders, conformance, connect_all, peers};
-use transom_fabric::Memory;
+use transom_fabric::{AmoKind, Coherence, Domain as _, Memory, Region as _, Width};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 
 struct Shm;
@@ -39,3 +39,14 @@ impl Fixture for Shm {
 }
 
 conformance!([super::Shm]);
+
+/// The tests of atomics leave out those that a port lacks, which are none here.
+#[test]
+fn every_atomic_is_there() {
+    let domain = Shm.open(1).remove(0);
+    let region = domain.register(&Shm.memory(&domain, 64)).expect("room");
+    for kind in AmoKind::ALL {
+        let offers = [Width::W32, Width::W64].map(|width| region.amo(kind, width));
+        assert_eq!(offers, [Some(Coherence::WithCpu); 2], "{kind:?}");
+    }
+}

@@ -71,6 +71,11 @@ pub fn step(what: impl Into<String>) {
     *STEP.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
 }
 
+/// This rank's last recorded position.
+pub fn position() -> String {
+    STEP.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// Fails if `found` is not `expected`; `what` names the value.
 ///
 /// # Errors

@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     if (provided < MPI_THREAD_MULTIPLE || size_ > MOST) {
-        check("no MPI_THREAD_MULTIPLE here", 0);
+        check("MPI_THREAD_MULTIPLE is provided", 1);
         return end();
     }
     alarm(LIMIT);

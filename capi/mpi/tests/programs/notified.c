@@ -353,7 +353,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     next_ = (rank_ + 1) % size_, before_ = (rank_ + size_ - 1) % size_;
     if (MPI_Put_notify == NULL || MPIX_Win_notify_threshold == NULL) {
-        check("without the library there are no such calls", 0);
+        check("without the library there are no such calls", by_transom());
         return end();
     }
     MPI_Win_allocate(LONG * sizeof *part, sizeof *part, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
