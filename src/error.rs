@@ -196,7 +196,7 @@ pub enum ErrorKind {
     Memory {
         /// The call.
         call: &'static str,
-        /// The rank that lacks the memory.
+        /// The rank that lacks the memory, as a rank of the whole job.
         rank: usize,
         /// The size in bytes.
         bytes: usize,
@@ -237,7 +237,7 @@ pub enum ErrorKind {
     /// The target refused an operation, for example on memory outside of its part.
     #[error("rank {rank} refused the operation: {reason}")]
     Refused {
-        /// The target.
+        /// The target, as a rank of the whole job.
         rank: usize,
         /// The target's reason.
         reason: Refusal,

@@ -88,6 +88,7 @@ mod error;
 mod failures;
 mod flavor;
 mod hints;
+#[doc(hidden)]
 pub mod info;
 mod interfaces;
 mod job;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use simulated::{Rank, await_flag, calm, like_sockets, peer, raise, run, run_on, same};
-use transom::{ErrorKind, Lock, LockAllEpoch, Notice, Request, Window, ops};
+use transom::{BufferRequest, ErrorKind, Lock, LockAllEpoch, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimDelivery, SimOptions};
 
@@ -443,6 +443,38 @@ fn a_loss_during_a_flush_is_reported_once() {
                     world.net().report_none_lost(peer(0));
                     world.net().resume_messages_to(peer(0));
                     assert!(matches!(flushes, [Err(_), Ok(())]), "{flushes:?}");
+                    Ok(())
+                })?;
+            }
+        }
+        // `free` would wait for the rank that is lost.
+        drop(win);
+        Ok(())
+    });
+}
+
+/// A buffer whose operation failed does not come back as if it had the data, although an earlier
+/// call has reported the failure. Regression: the wait returned the old contents.
+/// Shows E1.
+#[test]
+fn a_buffer_without_its_data_is_an_error() {
+    run(3, &net(), |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            for flushes in [false, true] {
+                win.lock_all(|epoch| {
+                    epoch.put_value(1, 0, 7)?;
+                    epoch.flush(1)?;
+                    world.net().stop_messages_to(peer(0));
+                    let fetch = || epoch.rget_accumulate(1, 1, &[1], vec![0], ops::Sum);
+                    let mut fetches = [fetch()?, fetch()?];
+                    world.net().report_lost(peer(0), peer(1));
+                    let reported = if flushes { epoch.flush_all() } else { Request::wait_all(&mut fetches) };
+                    world.net().report_none_lost(peer(0));
+                    world.net().resume_messages_to(peer(0));
+                    let waits = fetches.map(BufferRequest::wait);
+                    assert!(reported.is_err() && waits.iter().all(Result::is_err), "{reported:?}, {waits:?}");
                     Ok(())
                 })?;
             }

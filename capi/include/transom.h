@@ -9,7 +9,8 @@
  * the class, and transom_last_error returns the text of the last error with its numbers. A call
  * that fails has no effect, unless its comment says otherwise. A NULL pointer for a required
  * argument is an error. A call that frees an object takes the address of the object's handle and
- * sets the handle to NULL. Counts, sizes and displacements have 64 bits; ranks are numbers from 0,
+ * sets the handle to NULL; a handle that is NULL already is an error, except for transom_free_mem.
+ * Counts, sizes and displacements have 64 bits; ranks are numbers from 0,
  * or TRANSOM_PROC_NULL. The sections "Safety" state requirements that the library cannot check.
  * transom(3) is the overview.
  *

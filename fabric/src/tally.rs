@@ -153,6 +153,12 @@ impl Tally {
         self.state.load(Ordering::Acquire) & !(FAILED | EVER_FAILED | MIXED) != 0
     }
 
+    /// Whether an operation of this tally has failed, even if the failure was reported.
+    pub fn has_ever_failed(&self) -> bool {
+        // Acquire: pairs with the Release in `record`.
+        self.state.load(Ordering::Acquire) & EVER_FAILED != 0
+    }
+
     fn record(&self, failure: &Failure) {
         // The lock is held until the marks are set: a call that takes the failure clears them.
         let mut unreported = unreported();

@@ -34,6 +34,11 @@
 //! `std::io::Error`. Every reason is data: an [`ArgumentError`](crate::ArgumentError) has the
 //! numbers of the argument, a [`Refusal`](crate::Refusal) the numbers that the target sent.
 //!
+//! Errors of arguments, of epochs and of ranges number ranks as the window does. Failures of ranks,
+//! of transports and of memory, refusals by the target (`Refused`), and failed creations number
+//! ranks as the whole job does; for a window of a subset the two differ
+//! ([`Window::group`](crate::Window::group) has both).
+//!
 //! # Which call reports an error, and at which ranks
 //!
 //! - *Wrong arguments and wrong epochs* are errors of the call itself, at this rank; the call has
@@ -44,8 +49,9 @@
 //!   same error at all ranks: a hint that differs among the ranks (`InfoValue`), and a process that
 //!   has reached the limit of windows (`Other`). Two errors of the class `Arg` concern only the
 //!   calling rank. In one, another thread of the rank is in a barrier or a window creation of the
-//!   same ranks. In the other, only in C, a required pointer is NULL; this rank then takes no part
-//!   in the creation, and the other ranks wait for it.
+//!   same ranks. In the other, only in C, the job is NULL; this rank then takes no part in the
+//!   creation, and the other ranks wait for it. If another required pointer is NULL, the creation
+//!   fails at all ranks.
 //! - *Accesses to memory that is not attached*: within a node the call of the operation returns the
 //!   error. Over a net the target refuses the access, and the call that completes the operation
 //!   returns the error.
@@ -53,7 +59,8 @@
 //!   by the call that finds the failure. The end of an epoch releases its locks even after an
 //!   error.
 //! - *A closure that fails* ends its epoch. If the end of the epoch fails too, the error of the
-//!   closure is returned.
+//!   closure is returned. The closure's errors are those of this library; it returns an error of
+//!   another type as a value, `Ok(Err(error))`, and the caller writes `win.lock_all(...)??`.
 //!
 //! A failure is reported once: by the first wait for a request, flush or end of an epoch that
 //! completes the operation. There are no error handlers: an error is a value, and `?` passes it on.

@@ -114,7 +114,7 @@ pub enum JobError {
     PartFailed {
         /// The window's number in the job.
         window: u64,
-        /// The lowest rank that failed.
+        /// The lowest rank that failed, as a rank of the whole job.
         rank: usize,
     },
     /// A rank has left a collective call with an error, so that the call can't succeed here.
@@ -124,7 +124,8 @@ pub enum JobError {
         window.map_or_else(|| "of the job or subset".into(), |window| format!("on window {window:x}"))
     )]
     Left {
-        /// The rank that was awaited. It may have left because of a further rank.
+        /// The rank that was awaited, as a rank of the whole job. It may have left because of a
+        /// further rank.
         rank: usize,
         /// The window's number in the job; `None` for a barrier of the job or of a subset, and for
         /// the creation of a window.
@@ -164,6 +165,10 @@ pub enum JobError {
         /// The rank.
         rank: usize,
     },
+    /// The operation of a request that owns a buffer failed, and an earlier call has returned the
+    /// cause.
+    #[error("the operation of the request failed, as an earlier call has reported; its buffer has no data")]
+    Failed,
     /// The control words of a mapped target are not mapped.
     #[error("the memory of rank {rank} is mapped, but its control words are not")]
     WordsUnmapped {

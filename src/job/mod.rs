@@ -219,6 +219,7 @@ impl Job {
     ///
     /// # Errors
     /// As for [`init`].
+    #[doc(hidden)]
     pub fn simulated(net: Arc<SimDomain>, bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
         start::start(bootstrap, Settings::default(), Some(net)).map(Job::new)
     }
@@ -228,6 +229,7 @@ impl Job {
     ///
     /// # Errors
     /// As for [`init`].
+    #[doc(hidden)]
     pub fn simulated_on(nodes: usize, net: Arc<SimDomain>, bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
         let settings =
             Settings { pretended: Pretended { nodes: Some(nodes), ..Pretended::default() }, ..Settings::default() };
@@ -251,6 +253,12 @@ impl Job {
     /// The number of ranks.
     pub fn size(&self) -> usize {
         self.team.size
+    }
+
+    /// The ranks of this job or subset as ranks of the whole job, in the order of their numbers
+    /// here (`MPI_COMM_GROUP`).
+    pub fn group(&self) -> Vec<usize> {
+        (0..self.team.size).map(|member| self.team.rank(member)).collect()
     }
 
     /// The ranks of this job or subset on this rank's node, which can share memory with it

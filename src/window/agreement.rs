@@ -53,7 +53,7 @@ pub(super) fn failed(error: &Error) -> u32 {
 /// The result of a barrier of creation: the bits of all ranks.
 pub(super) struct Outcome {
     pub(super) bits: u32,
-    /// The lowest rank that passed [`FAILED`].
+    /// The lowest rank that passed [`FAILED`], as a rank of the whole job.
     failed: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn exchange(job: &Job, id: u64, own: u32) -> Result<Outcome> {
 fn pass(job: &Job, own: u32) -> Result<Outcome> {
     let bits = job.core().barrier_with_bits(job.team(), own)?;
     let failed = (bits & FAILED != 0).then(|| lowest(job, own & FAILED != 0)).transpose()?;
-    Ok(Outcome { bits, failed })
+    Ok(Outcome { bits, failed: failed.map(|member| job.team().rank(member)) })
 }
 
 /// The lowest rank that passes true for `candidate`. Takes one barrier for each bit of the rank,

@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use transom_fabric::TallyRef;
+use transom_fabric::{Tally, TallyRef};
 
 use super::checked::last_operation;
 use super::core::Core;
@@ -17,7 +17,7 @@ use super::element::RmaElem;
 use super::thresholds::Threshold;
 use super::unreported::Unreported;
 use crate::buffers::{Lend, LentBuffer};
-use crate::error::{Error, Result};
+use crate::error::{Error, JobError, Result};
 use crate::job::{JobCore, peer};
 
 /// The handle of one operation (MPI-4.1 §12.3.5). The buffers of the operation are not in the
@@ -318,7 +318,8 @@ impl Request {
     /// ```
     ///
     /// # Errors
-    /// As for [`Request::wait`], of the request that completed.
+    /// As for [`Request::wait`], of the request that completed. The error has no index: the request
+    /// that failed is inactive.
     pub fn wait_any<R: AnyRequest>(requests: &mut [R]) -> Result<Option<usize>> {
         let Some(first) = await_some(requests)? else { return Ok(None) };
         requests[first].request_mut().wait().map(|()| Some(first))
@@ -481,7 +482,7 @@ impl<T: RmaElem> BufferRequest<T> {
     /// Whether the operation is complete (`MPI_TEST`); makes progress, does not wait.
     ///
     /// # Errors
-    /// As for [`Request::test`]. The request keeps the buffer for [`BufferRequest::wait`].
+    /// As for [`Request::test`]. The request keeps the buffer.
     pub fn test(&mut self) -> Result<bool> {
         self.request.test()
     }
@@ -490,10 +491,16 @@ impl<T: RmaElem> BufferRequest<T> {
     /// buffer has the data.
     ///
     /// # Errors
-    /// As for [`Request::wait`]. The buffer is then lost.
+    /// As for [`Request::wait`], also if an earlier call, such as a flush, has reported that the
+    /// operation failed. The buffer is then lost, also if the error is the loss of another rank.
+    /// [`BufferRequest::test`] does not fail because of other ranks: a program that goes on after a
+    /// loss calls it until it is true, and then this function.
     #[inline]
     pub fn wait(mut self) -> Result<Vec<T>> {
         self.request.wait()?;
+        if self.buffer.as_ref().and_then(LentBuffer::tally).is_some_and(Tally::has_ever_failed) {
+            return Err(JobError::Failed.into());
+        }
         Ok(self.buffer.take().map(LentBuffer::take).unwrap_or_default())
     }
 }

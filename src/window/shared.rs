@@ -24,8 +24,9 @@ impl SharedPart {
     }
 
     /// The address of the first byte in this process. Null for an empty part, unless the part is in
-    /// a contiguous segment. The bytes stay mapped as long as this value exists. Other ranks may
-    /// write them at any time, so Rust code must access them by the pointer, never by a reference.
+    /// a contiguous segment. Memory of the library stays mapped as long as this value exists; the
+    /// memory of a created window may end when the window is freed. Other ranks may write the bytes
+    /// at any time, so Rust code must access them by the pointer, never by a reference.
     pub fn base(&self) -> *mut u8 {
         self.place.as_ptr()
     }

@@ -37,6 +37,7 @@ pub(crate) fn subsets(world: &Job) -> Outcome {
         let job = world.subset(&list)?;
         let place = list.iter().position(|&rank| rank == world.rank());
         same("the number here", &(Some(job.rank()), job.size()), &(place, list.len()))?;
+        same("the group of the subset", &job.group(), &list)?;
         let first = Window::<u64>::allocate(&job, job.size() + 1)?;
         let second = Window::<u64>::create(&job, vec![0; job.size()])?;
         same("the group", &first.group(), &list)?;

@@ -1,7 +1,7 @@
 //! MPI names for the intercepted functions, which are defined under their PMPI names. The MPI names
 //! go to a profiling tool if there is one. The Fortran interfaces (`mpif.h`, the modules `mpi` and
-//! `mpi_f08`) convert their arguments and then call C. All Fortran interfaces of Open MPI, and the
-//! module `mpi_f08` of MPICH, call C by the PMPI names. Tools also call the PMPI names (MPI-4.1
+//! `mpi_f08`) convert their arguments and then call C: those of Open MPI, and the functions of
+//! MPICH's `mpi_f08` without buffers, by the PMPI names. Tools also call the PMPI names (MPI-4.1
 //! §15.2). If a tool is loaded before this library, the program calls the tool directly, and the
 //! tool calls this library. A tool that is loaded after this library, between it and the MPI, is
 //! found at start.
