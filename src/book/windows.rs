@@ -62,7 +62,8 @@
 //! let world = transom::init()?;
 //! let memory = world.alloc_mem(1 << 16, &Info::new())?;
 //! memory.store(0, b"a header");
-//! let win = Window::<f64>::create_over(&world, &memory, 64, 1000, &Info::new())?; // after the header
+//! // The elements begin after the header.
+//! let win = Window::<f64>::create_over(&world, &memory, 64, 1000, &Info::new())?;
 //! assert!(win.is_mapped());
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())

@@ -113,17 +113,16 @@ pub(crate) fn pause_after(tests: u32) {
 /// shares CPUs yields its CPU after some tests. The rank does not sleep, because the program may
 /// compute between its tests.
 pub(crate) fn found_nothing() {
-    if waits_in_turns() {
-        let last = LAST_TEST.load(Ordering::Relaxed);
-        if since_start().saturating_sub(last) < LOOP {
-            poll_transom();
-        }
+    let in_turns = waits_in_turns();
+    // Relaxed, here and below: a hint. Of several testing threads one may poll too often.
+    if in_turns && since_start().saturating_sub(LAST_TEST.load(Ordering::Relaxed)) < LOOP {
+        poll_transom();
     }
     static TESTS: AtomicU32 = AtomicU32::new(0);
     if is_crowded() && TESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(CROWDED) {
         std::thread::yield_now();
     }
-    if waits_in_turns() {
+    if in_turns {
         LAST_TEST.store(since_start(), Ordering::Relaxed);
     }
 }

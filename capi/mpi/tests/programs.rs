@@ -543,7 +543,7 @@ fn spawned(host: &'static Host) {
 /// Route: shm.
 fn checked(host: &'static Host) {
     const RACY: [&str; 3] = ["unflushed", "unordered", "bcast_of_last"];
-    const RIGHT: [&str; 14] = [
+    const RIGHT: [&str; 15] = [
         "barrier",
         "all_reduce",
         "bcast",
@@ -558,6 +558,7 @@ fn checked(host: &'static Host) {
         "locks",
         "fences",
         "groups",
+        "twins",
     ];
     let program = host.program("checked", Language::C);
     for case in RACY.into_iter().chain(RIGHT) {

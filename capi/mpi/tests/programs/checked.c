@@ -152,6 +152,15 @@ static void groups(void) {
     if (rank_ == size_ - 1) get();
 }
 
+/* The same while a second window has this memory: the records of both windows end. */
+static void twins(void) {
+    MPI_Win other;
+    MPI_Win_create(part, 2 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &other);
+    groups();
+    barrier();
+    MPI_Win_free(&other);
+}
+
 /* Nobody can go on: the alarm ends the program. */
 static void deadlock(void) {
     static long value;
@@ -174,7 +183,7 @@ static const struct {
              {"later_message", 0, later_message}, {"chain", 0, chain},
              {"flag", flag, 0},               {"locks", locks, 0},
              {"fences", fences, 0},           {"groups", groups, 0},
-             {"deadlock", deadlock, 0}};
+             {"twins", twins, 0},             {"deadlock", deadlock, 0}};
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
