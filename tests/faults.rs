@@ -65,6 +65,7 @@ fn main() -> ExitCode {
     let trials = pairs.map(|(stage, &(cause, status))| {
         trial(format!("{stage}::{cause}"), move || every_survivor_reports_the_death(stage, cause, status))
     });
+    let trials = trials.chain([trial("numbers_of_ranks_in_errors", numbers_of_ranks_in_errors)]);
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
@@ -82,10 +83,30 @@ fn every_survivor_reports_the_death(stage: &str, cause: &str, status: i32) {
     for survivor in 0..VICTIM {
         let reports = |line: &str| {
             let mine = line.strip_prefix(&format!("[{survivor}] reported: "));
-            mine.is_some_and(|error| error.contains("rank") && error.contains(&VICTIM.to_string()))
+            mine.is_some_and(|error| names(error, VICTIM))
         };
-        assert!(printed.lines().any(reports), "rank {survivor} reported no error:\n{printed}");
+        assert!(printed.lines().any(reports), "rank {survivor} reported no death of rank {VICTIM}:\n{printed}");
     }
+}
+
+/// Whether an error names the rank, as `rank 2 on host died` and `ranks 1, 2 on host died` do.
+/// Other numbers, such as those of hosts and processes, name no rank.
+fn names(error: &str, rank: usize) -> bool {
+    error.split("rank").skip(1).any(|rest| {
+        let rest = rest.strip_prefix('s').unwrap_or(rest);
+        let list = rest.split(|c: char| !c.is_ascii_digit() && c != ',' && c != ' ').next().unwrap_or_default();
+        list.split([',', ' ']).any(|number| number.parse() == Ok(rank))
+    })
+}
+
+/// The other tests would notice an error that names another rank.
+fn numbers_of_ranks_in_errors() {
+    let found = |error| (0..RANKS).filter(|&rank| names(error, rank)).collect::<Vec<_>>();
+    assert_eq!(found("rank 2 on host1 died"), [2]);
+    assert_eq!(found("ranks 1, 2 on host0 died"), [1, 2]);
+    assert_eq!(found("an operation at rank 2 (host 1, 10.0.0.0) failed: error 0 of 1"), [2]);
+    assert_eq!(found("rank 1 on vm-2 died within 2 s"), [1]);
+    assert_eq!(found("rank 12 on host died"), [0; 0]);
 }
 
 fn as_rank(stage: &str, cause: &str) -> ExitCode {
