@@ -215,7 +215,7 @@ fn request(world: &Job, bytes: u64) -> transom::Result<Option<String>> {
 /// The last rank requests more than the machine has, the others little.
 fn no_memory_left(world: &Job) -> Outcome {
     let greedy = world.size() - 1;
-    let requested = if world.rank() == greedy { free() + (1 << 30) } else { 64 };
+    let requested = if world.rank() == greedy { 2 * free() } else { 64 };
     let why = request(world, requested)?;
     if granted() {
         return same("the refusal", &why, &None);
@@ -225,7 +225,8 @@ fn no_memory_left(world: &Job) -> Outcome {
 }
 
 /// Each rank requests less than the machine has, but the ranks of one machine request more
-/// together.
+/// together. Over sockets each rank is on a machine of its own.
+/// Route: shm, mixed.
 fn no_memory_left_together(world: &Job) -> Outcome {
     if world.node_ranks().len() > 1 {
         return no_memory_for_all(world);
@@ -236,7 +237,7 @@ fn no_memory_left_together(world: &Job) -> Outcome {
 
 /// [`no_memory_left_together`] where all ranks are on one machine.
 fn no_memory_for_all(world: &Job) -> Outcome {
-    let why = request(world, free() / 5 * 3)?;
+    let why = request(world, free() / 5 * 4)?;
     if granted() {
         return Ok(());
     }

@@ -334,10 +334,10 @@ fn beside_a_stream(
         }
         Ok::<(), transom::Error>(())
     };
-    let ask = || {
+    let ask = |limit| {
         let goal = number_of(&posted) + BATCH;
         wanted.store(goal, Ordering::Relaxed);
-        await_at_least(|| number_of(&posted), goal)
+        await_within(limit, || number_of(&posted), goal)
     };
     let control = || {
         let (net, answers) = (world.net(), || world.net().counters(peer(1)).messages);
@@ -347,7 +347,7 @@ fn beside_a_stream(
             net.resume_messages_to(peer(1));
             await_at_least(answers, goal);
             net.stop_messages_to(peer(1));
-            ask();
+            ask(AWHILE);
             net.resume_messages_to(peer(0));
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -356,11 +356,11 @@ fn beside_a_stream(
     std::thread::scope(|threads| {
         world.net().stop_messages_to(peer(1));
         let other = threads.spawn(stream);
-        let is_begun = ask();
+        let is_begun = ask(PATIENCE);
         let control = threads.spawn(control);
         let outcome = body();
         let goal = number_of(&posted) + BATCH;
-        let is_continued = await_at_least(|| number_of(&posted), goal);
+        let is_continued = await_within(PATIENCE, || number_of(&posted), goal);
         is_done.store(true, Ordering::Relaxed);
         control.join().expect("no thread panics");
         outcome.and(other.join().expect("no thread panics"))?;
@@ -369,10 +369,19 @@ fn beside_a_stream(
     })
 }
 
+/// Long enough for another thread on a quiet machine.
+const AWHILE: Duration = Duration::from_millis(200);
+/// After this time a thread is taken to hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Waits for a while until a number has grown. Returns whether it has.
 fn await_at_least(number: impl Fn() -> u64, goal: u64) -> bool {
+    await_within(AWHILE, number, goal)
+}
+
+fn await_within(limit: Duration, number: impl Fn() -> u64, goal: u64) -> bool {
     let begun = Instant::now();
-    while number() < goal && begun.elapsed() < Duration::from_millis(200) {
+    while number() < goal && begun.elapsed() < limit {
         std::thread::yield_now();
     }
     number() >= goal

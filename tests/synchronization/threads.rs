@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use transom::{Assert, Class, Info, Job, Lock, Op, RawWindow};
+use transom::{Assert, Class, Info, Job, Lock, Op, RawWindow, Window};
 use transom_harness::word::fetch;
 use transom_harness::{Outcome, ensure, same, step};
 
@@ -35,7 +35,10 @@ pub(crate) fn lock_beside_unlock(world: &Job) -> Outcome {
             step("the lock and the unlock");
             joined(waits).and(joined(unlocks))
         })?;
-        sleep(2 * PAUSE);
+        // A delayed lock is acquired by now.
+        win.flush(1)?;
+        world.barrier()?;
+        sleep(PAUSE);
         fetch(&win, 1, 0, Op::Sum, 7)?;
         win.unlock(1)?;
     } else {
@@ -45,7 +48,7 @@ pub(crate) fn lock_beside_unlock(world: &Job) -> Outcome {
         win.lock(Lock::Exclusive, 0, Assert::NONE)?;
         win.unlock(0)?;
         win.unlock(1)?;
-        sleep(PAUSE);
+        world.barrier()?;
         win.lock_all(Assert::NONE)?;
         same("what the holder of an exclusive lock wrote, to one that holds all", &word(&win, 0), &7)?;
         win.unlock_all()?;
@@ -174,17 +177,31 @@ pub(crate) fn locks_of_one_target(world: &Job) -> Outcome {
 /// the matching of their calls would be ambiguous.
 /// Shows E1.
 pub(crate) fn barriers_at_once(world: &Job) -> Outcome {
+    let go = Window::<u64>::allocate(world, 1)?;
     if world.rank() > 0 {
-        sleep(4 * PAUSE);
-        return Ok(world.barrier()?);
+        go.lock_all(|epoch| {
+            while epoch.fetch_value(world.rank(), 0)? == 0 {
+                thread::yield_now();
+            }
+            Ok(())
+        })?;
+        world.barrier()?;
+        return Ok(go.free()?);
     }
     thread::scope(|scope| {
-        let first = scope.spawn(|| world.barrier());
-        sleep(PAUSE);
-        let error = world.barrier().err().ok_or("a second barrier at once")?;
+        let [mut first, mut second] = [(); 2].map(|()| scope.spawn(|| world.barrier()));
+        while !first.is_finished() && !second.is_finished() {
+            thread::yield_now();
+        }
+        if first.is_finished() {
+            std::mem::swap(&mut first, &mut second);
+        }
+        let error = second.join().map_err(|_| "a thread panicked")?.err().ok_or("a second barrier at once")?;
         ensure(error.class() == Class::Arg && error.to_string().contains("subset_tagged"), "the reason")?;
         let error = RawWindow::allocate(world, 8, 8, &Info::new()).err().ok_or("a window within a barrier")?;
         same("its class", &error.class(), &Class::Arg)?;
+        go.lock_all(|epoch| (1..world.size()).try_for_each(|rank| epoch.put_value(rank, 0, 1)))?;
         joined(first)
-    })
+    })?;
+    Ok(go.free()?)
 }
