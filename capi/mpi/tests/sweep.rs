@@ -68,6 +68,9 @@ static FORMS: [Form; 4] = [
 /// Hosts are slow if ranks share cores: then one case in this many runs.
 const CROWDED: usize = 7;
 
+/// Time limit in seconds of a job without cases.
+const LIMIT_OF_NOTHING: u32 = 120;
+
 fn main() -> ExitCode {
     let form_name = std::env::var("TRANSOM_TEST_SWEEP").unwrap_or_else(|_| "quick".into());
     let Some(form) = FORMS.iter().find(|form| form.name == form_name) else {
@@ -111,6 +114,7 @@ fn swept(host: &'static Host, sweep: &Sweep, form: &Form) {
         let numbers: Vec<usize> = every.filter(|&number| !crashes(&cases[number])).collect();
         let run = || Run::of(host, program.clone(), ranks);
         let serve = || form.env.iter().fold(run().served(), |run, &(name, value)| run.with(name, value));
+        joins(serve());
         let kept = numbers.iter().copied().filter(|&number| judge.asks_host(&cases[number])).collect::<Vec<_>>();
         let alone = Outcomes::of(run, &kept);
         let served = Outcomes::of(serve, &numbers);
@@ -118,4 +122,12 @@ fn swept(host: &'static Host, sweep: &Sweep, form: &Form) {
     }
     println!("{}", judge.summary());
     judge.conclude(sweep.name, !form.is_full && form.env.is_empty());
+}
+
+/// Fails unless the library serves a job: the MPI alone would have its own outcomes twice.
+fn joins(run: Run) {
+    let no_case = vec!["run".to_owned(), "1-0".to_owned()];
+    let output = run.info().given(no_case, LIMIT_OF_NOTHING).output();
+    let printed = running::printed(&output);
+    assert!(output.status.success() && printed.contains("are served by transom"), "{}\n{printed}", output.status);
 }
