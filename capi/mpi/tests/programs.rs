@@ -6,11 +6,12 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
+#[path = "programs/checking.rs"]
+mod checking;
 #[path = "programs/ends.rs"]
 mod ends;
 #[path = "programs/hosts.rs"]
@@ -21,7 +22,7 @@ mod running;
 mod sessions;
 
 use hosts::{Host, Language};
-use running::{Run, printed, refused, verified};
+use running::{Run, refused, verified};
 
 /// A program.
 struct Program {
@@ -151,7 +152,7 @@ const ONCE: &[Named] = &[
     ("a_stand_in_for_an_mpi", stand_in),
     ("a_line_for_each_kind_of_window", lines_of_windows),
     ("a_handle_in_fortran_of_no_window", no_window),
-    ("the_checker_sees_the_host", checked),
+    ("the_checker_sees_the_host", checking::checked),
     ("a_refused_free_has_its_reason", ends::refused_free),
     ("a_session_alone_is_told_that_the_host_serves_it", sessions::alone),
 ];
@@ -187,6 +188,10 @@ fn is_meant_for(host: &Host, what: &str) -> bool {
         // Their headers know the combiner.
         "pairs_of_a_value_and_an_index" => ["mpich_5", "standard_abi"].contains(&host.name),
         "a_library_for_another_mpi" => others_of(host).next().is_some(),
+        // The others use libfabric themselves, whose polls the program counts.
+        "polls_only_for_windows_of_the_library" => host.is_old,
+        "memory_of_fortran_is_mapped" => host.compiles(Language::Fortran),
+        "a_session_alone_is_told_that_the_host_serves_it" => has_calls_of(host, "session"),
         _ => true,
     }
 }
@@ -199,11 +204,11 @@ fn others_of(host: &Host) -> impl Iterator<Item = &'static Host> {
 
 /// Runs each program without the library too, under the hosts that run it correctly.
 fn is_asked(host: &Host, program: &Program, way: &str) -> bool {
-    if needs_extensions(program.name) && !has_extensions(host) {
-        return false;
-    }
     // MPICH 5 returns success after the error handler, so that its failures can't be seen.
     if program.name == "handlers" && ["mpich_5", "standard_abi"].contains(&host.name) {
+        return false;
+    }
+    if !has_calls_of(host, program.name) {
         return false;
     }
     match way {
@@ -243,13 +248,18 @@ fn two_and_three_ranks(host: &'static Host) {
     }
 }
 
-/// Whether a program calls extensions that MPICH has from 4.1 on, and its header alone.
-fn needs_extensions(program: &str) -> bool {
-    ["is_complete", "thread_ranks"].contains(&program)
-}
-
-fn has_extensions(host: &Host) -> bool {
-    host.name == "mpich_5"
+/// Whether the host's header has the calls that a program tests. Without them the program would
+/// test nothing.
+fn has_calls_of(host: &Host, program: &str) -> bool {
+    match program {
+        // Extensions that MPICH has from 4.1 on, and its header alone.
+        "is_complete" | "thread_ranks" => host.name == "mpich_5",
+        // The headers of both versions of Open MPI are those of MPI 3.1.
+        "large" | "session" => host.interface() != "open_mpi",
+        // Version 5 of Open MPI has sessions.
+        "outlives" => host.name != "open_mpi",
+        _ => true,
+    }
 }
 
 /// Waits of several threads are also ended by messages.
@@ -260,8 +270,7 @@ fn threads_over_sockets(host: &'static Host) {
     // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
     let all = ["turns", "crowd", "duplicates", "thread_ends", "is_complete", "thread_ranks", "outlives", "proc_null"];
-    let has_calls = |program| has_extensions(host) || !needs_extensions(program);
-    for program in all.into_iter().filter(|&program| !crashes(program) && has_calls(program)) {
+    for program in all.into_iter().filter(|&program| !crashes(program) && has_calls_of(host, program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().info();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
@@ -277,14 +286,12 @@ fn values_over_sockets(host: &'static Host) {
     }
 }
 
-/// The older hosts use no libfabric, whose polls the program counts.
+/// The program counts the polls of libfabric.
 /// Shows T3.
 /// Route: tcp.
 fn polls(host: &'static Host) {
-    if host.is_old {
-        let run = Run::of(host, host.program("polls", Language::C), 2).served();
-        verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), false);
-    }
+    let run = Run::of(host, host.program("polls", Language::C), 2).served();
+    verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), false);
 }
 
 /// The library serves the hosts' Fortran entry points of `MPI_Alloc_mem`: the window over such
@@ -292,8 +299,7 @@ fn polls(host: &'static Host) {
 /// Shows T1.
 /// Route: shm.
 fn memory_of_fortran(host: &'static Host) {
-    let programs = [("old", false), ("modern", true)].into_iter().filter(|_| host.compiles(Language::Fortran));
-    for (name, only) in programs {
+    for (name, only) in [("old", false), ("modern", true)] {
         let printed = verified(&Run::of(host, host.program(name, Language::Fortran), 2).served().info(), true);
         let windows: Vec<_> = printed.lines().filter(|line| line.contains("window Create of 2 ranks")).collect();
         let mapped = windows.iter().filter(|line| !line.contains("not all mapped")).count();
@@ -536,59 +542,6 @@ fn lines_of_windows(host: &'static Host) {
 fn spawned(host: &'static Host) {
     let printed = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().info(), true);
     assert!(printed.contains("some ranks of its communicator are not in MPI_COMM_WORLD"), "{printed}");
-}
-
-/// The checker reports the racy cases, and none that the host's calls order.
-/// Shows E5.
-/// Route: shm.
-fn checked(host: &'static Host) {
-    const RACY: [&str; 3] = ["unflushed", "unordered", "bcast_of_last"];
-    const RIGHT: [&str; 15] = [
-        "barrier",
-        "all_reduce",
-        "bcast",
-        "reduce",
-        "scan",
-        "split",
-        "ibarrier",
-        "message",
-        "later_message",
-        "chain",
-        "flag",
-        "locks",
-        "fences",
-        "groups",
-        "twins",
-    ];
-    let program = host.program("checked", Language::C);
-    for case in RACY.into_iter().chain(RIGHT) {
-        let run = Run::of(host, program.clone(), 3).served().with("TRANSOM_CHECK", "1");
-        let printed = verified(&run.given(vec![case.to_owned()], 60), false);
-        let reports = printed.matches("transom: conflicting accesses to window").count();
-        assert_eq!(reports, usize::from(RACY.contains(&case)), "{case}\n{printed}");
-    }
-    places_without_debug_information(host, &program);
-    let ending = Run::of(host, host.program("thread_ends", Language::C), 2).served();
-    verified(&ending.with("TRANSOM_CHECK", "1"), false);
-    // Tried with these versions only.
-    if host.is_old {
-        verified(&Run::of(host, host.program("between", Language::C), 4).served().with("TRANSOM_CHECK", "1"), false);
-    }
-    let run = Run::of(host, program, 3).served().with("TRANSOM_CHECK", "1").with("TRANSOM_CHECK_WAIT", "1");
-    let printed = printed(&run.given(vec!["deadlock".to_owned()], 60).output());
-    for call in ["rank 0: MPI_Recv, deadlock", "rank 1: MPI_Barrier, barrier", "rank 2: fence of window 2, deadlock"] {
-        assert!(printed.contains(call), "{call:?} is not in\n{printed}");
-    }
-}
-
-/// Users may have a library without debug information.
-fn places_without_debug_information(host: &'static Host, program: &Path) {
-    let run = Run::of(host, program.to_owned(), 3).with("LD_PRELOAD", host.stripped_library());
-    let printed = verified(&run.with("TRANSOM_CHECK", "1").given(vec!["unordered".to_owned()], 60), false);
-    for call in ["put of bytes 0..8, put at ", "get of bytes 0..8, get at "] {
-        let line = printed.lines().find(|line| line.contains(call)).unwrap_or_default();
-        assert!(line.contains("programs/checked.c:"), "{call:?} names no place of the program in\n{printed}");
-    }
 }
 
 fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {

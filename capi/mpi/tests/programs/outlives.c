@@ -1,9 +1,8 @@
 /* A window over a communicator of a session, used after MPI_Finalize, while another rank waits: in
  * the MPI, or in a call on the window. Each wait must make progress for both libraries (MPI-4.1
- * §11.4.1, §12.7.3). MPIs before 4.0 have no sessions. */
+ * §11.4.1, §12.7.3). */
 #include "check.h"
 
-#if MPI_VERSION >= 4 || (defined OPEN_MPI && OMPI_MAJOR_VERSION >= 5)
 enum { LARGE = 4 << 20 };
 
 static MPI_Comm comm_;
@@ -113,13 +112,3 @@ int main(int argc, char **argv) {
     MPI_Session_finalize(&session);
     return failed_;
 }
-#else
-int main(int argc, char **argv) {
-    MPI_Win win;
-    long *part;
-    begin(&argc, &argv);
-    MPI_Win_allocate(sizeof *part, sizeof *part, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
-    check("without sessions", MPI_Win_free(&win));
-    return end();
-}
-#endif

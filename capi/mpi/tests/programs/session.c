@@ -1,13 +1,11 @@
 /* A window over a communicator of a session works until the session ends, also after
  * MPI_Finalize, which ends the World model alone (MPI-4.1 §11.2, §11.3). With the argument `alone`
- * the program has no World model, and the host serves its window. MPIs before 4.0 have no
- * sessions. */
+ * the program has no World model, and the host serves its window. */
 #define _DEFAULT_SOURCE
 #include <unistd.h>
 
 #include "check.h"
 
-#if MPI_VERSION >= 4
 /* A put and a get of each rank. Returns whether the get has the put's value. */
 static int passes(MPI_Comm comm) {
     MPI_Win win;
@@ -75,13 +73,3 @@ int main(int argc, char **argv) {
     if (rank_ == 0) printf("%sok the value of the put\n", failed ? "not " : "");
     return failed != 0;
 }
-#else
-int main(int argc, char **argv) {
-    MPI_Win win;
-    int *part;
-    begin(&argc, &argv);
-    MPI_Win_allocate(sizeof *part, sizeof *part, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
-    check("without sessions", MPI_Win_free(&win));
-    return end();
-}
-#endif

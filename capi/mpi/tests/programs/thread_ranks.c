@@ -40,6 +40,7 @@ int main(int argc, char **argv) {
         MPIX_Threadcomm_free(&comm_);
         check("collective calls of threads", bad_);
     }
+    check("MPI_THREAD_MULTIPLE is provided", provided != MPI_THREAD_MULTIPLE);
     check("the window", MPI_Win_free(&win));
     return end();
 }

@@ -260,7 +260,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     if (provided < MPI_THREAD_MULTIPLE || size_ < 2) {
-        check("no MPI_THREAD_MULTIPLE here", 0);
+        check("two ranks, and MPI_THREAD_MULTIPLE is provided", 1);
         return end();
     }
     MPI_Comm_split(MPI_COMM_WORLD, rank_ < 2, rank_, &players);
