@@ -48,9 +48,10 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
-/// A job of [`victim`]s that work until a stop request.
+/// A job of [`victim`]s that work until a stop request, or until this value is dropped.
 struct Victims {
-    launcher: Child,
+    /// `None`: it has ended.
+    launcher: Option<Child>,
     printed: BufReader<ChildStdout>,
     stop: PathBuf,
     /// The ranks' processes.
@@ -85,7 +86,7 @@ impl Victims {
         let (mut command, stop) = job(name, ranks, shell);
         let mut launcher = command.spawn().expect("a shell");
         let printed = BufReader::new(launcher.stdout.take().expect("piped"));
-        Victims { launcher, printed, stop, pids: Vec::new() }
+        Victims { launcher: Some(launcher), printed, stop, pids: Vec::new() }
     }
 
     /// Waits until the ranks work.
@@ -94,7 +95,8 @@ impl Victims {
             let mut line = String::new();
             if self.printed.read_line(&mut line).expect("a pipe") == 0 {
                 let mut why = String::new();
-                let _ = self.launcher.stderr.take().expect("piped").read_to_string(&mut why);
+                let stderr = self.launcher.as_mut().and_then(|launcher| launcher.stderr.take());
+                let _ = stderr.expect("piped").read_to_string(&mut why);
                 panic!("the job ended before it began: {why}");
             }
             self.pids.extend(line.trim().strip_prefix("ready ").map(|pid| pid.parse::<u32>().expect("a number")));
@@ -112,12 +114,28 @@ impl Victims {
         std::fs::write(&self.stop, "").expect("a temporary file");
         let mut rest = String::new();
         self.printed.read_to_string(&mut rest).expect("a pipe");
-        let Output { status, stderr, .. } = self.launcher.wait_with_output().expect("its end");
-        let _ = std::fs::remove_file(&self.stop);
+        let launcher = self.launcher.take().expect("it runs");
+        let Output { status, stderr, .. } = launcher.wait_with_output().expect("its end");
         let printed = String::from_utf8_lossy(&stderr).into_owned();
         assert!(status.success(), "{status}: {printed}");
         assert_eq!(rest.matches("unharmed\n").count(), self.pids.len(), "{rest}{printed}");
         printed.lines().map(str::to_owned).collect()
+    }
+
+    /// The launcher's process.
+    fn launcher(&self) -> u32 {
+        self.launcher.as_ref().expect("it runs").id()
+    }
+}
+
+impl Drop for Victims {
+    fn drop(&mut self) {
+        // A failed test leaves the launcher, which ends the ranks.
+        if let Some(mut launcher) = self.launcher.take() {
+            let _ = launcher.kill();
+            let _ = launcher.wait();
+        }
+        let _ = std::fs::remove_file(&self.stop);
     }
 }
 
@@ -205,7 +223,7 @@ fn many_connections_to_the_launcher() {
         r#"ulimit -n 60; exec "$@" --host 127.0.0.1:2 --launch-agent "env PART={host}" \
                bash -c "while [ ! -e $stop.go ]; do sleep 0.05; done; exec $own""#,
     );
-    let (launcher, until) = (victims.launcher.id(), Instant::now() + Duration::from_secs(20));
+    let (launcher, until) = (victims.launcher(), Instant::now() + Duration::from_secs(20));
     let mut listeners = Vec::new();
     while listeners.is_empty() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(10));
@@ -232,7 +250,7 @@ fn many_connections_to_the_launcher() {
 /// A job on one machine opens no TCP port, neither in its launcher nor in its ranks.
 fn on_one_machine_no_socket_listens() {
     let victims = Victims::start("memory", 2, "export TRANSOM_TRANSPORTS=shm,ofi; exec \"$@\" $own");
-    let all = [&victims.pids[..], &[victims.launcher.id()]].concat();
+    let all = [&victims.pids[..], &[victims.launcher()]].concat();
     let listeners: Vec<_> = all.into_iter().flat_map(listeners::of).collect();
     assert!(victims.stop().is_empty() && listeners.is_empty(), "{listeners:?}");
 }

@@ -496,5 +496,6 @@ fn ended(world: &Job) -> Outcome {
     });
     // One attempt only: before it returns an error, it waits for a report of the rank's death.
     let put = memory::put(&win, 1, 80, &[2; 80]).map_or_else(|error| format!("{error:#}"), |()| "done".to_owned());
+    ensure(put == "done" || put.contains("rank 1"), &put)?;
     Err(format!("all puts ended without a fault, in {} threads: {put}", 1 + threads.len()).into())
 }
