@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::{Arguments, Trial};
-use transom_harness::{example, printed, trial};
+use transom_harness::{WATCHDOG, example, printed, trial};
 
 #[path = "launchers/bodies.rs"]
 mod bodies;
@@ -180,7 +180,8 @@ impl Launcher {
 
 fn failed(output: &Output, words: &[&str]) {
     let printed = printed(output);
-    assert!(!printed.contains("timeout: sending signal"), "it did not end:\n{printed}");
+    let is_stuck = ["timeout: sending signal", WATCHDOG].iter().any(|words| printed.contains(words));
+    assert!(!is_stuck, "it did not end:\n{printed}");
     assert!(!output.status.success(), "{printed}");
     for word in words {
         assert!(printed.contains(word), "{word:?} is missing in\n{printed}");

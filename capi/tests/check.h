@@ -3,6 +3,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,18 @@
 #include <unistd.h>
 
 #include "transom.h"
+
+/* The last call, for the watchdog; of any thread. */
+static const char *volatile where_ = "nothing";
+
+static void hangs(int number) {
+    static const char text[] = "watchdog: this rank hangs in ";
+    (void)number;
+    if (write(2, text, sizeof text - 1) < 0 || write(2, where_, strlen(where_)) < 0 || write(2, "\n", 1) < 0) _exit(2);
+    /* The launcher ends the job: the other ranks print their lines first. */
+    sleep(2);
+    _exit(1);
+}
 
 /* Ends this rank where the condition does not hold. */
 #define CHECK(holds)                                                                                       \
@@ -23,7 +36,7 @@
 /* Ends this rank where the call fails. */
 #define OK(call)                                                                                           \
     do {                                                                                                   \
-        int class_ = (call);                                                                               \
+        int class_ = (where_ = #call, call);                                                               \
         if (class_ != TRANSOM_SUCCESS) {                                                                   \
             fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, transom_error_string(class_), \
                     transom_last_error());                                                                 \
@@ -47,6 +60,7 @@ static int me, size, next, before;
 
 /* Joins the job; the watchdog ends a rank that hangs. */
 static void begin(void) {
+    signal(SIGALRM, hangs);
     alarm(100);
     OK(transom_init(&world));
     OK(transom_job_rank(world, &me));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use transom::Job;
 use transom::bootstrap::counted::noise;
 use transom::bootstrap::{Bootstrap, MAX_GATHERED, detect};
-use transom_harness::Outcome;
+use transom_harness::{Outcome, step};
 
 use crate::epochs;
 
@@ -13,16 +13,14 @@ use crate::epochs;
 pub(super) const REASON: &str = "the answer is too large";
 pub(super) const STATUS: u8 = 42;
 
-/// Longer than any of these jobs takes on a busy machine.
-const WATCHDOG: Duration = Duration::from_secs(60);
+/// Longer than any of these jobs takes on a busy machine, and shorter than the limit of the job, at
+/// which no rank prints its position.
+const LIMIT: Duration = Duration::from_secs(45);
 
 /// Runs the body `name` as a rank.
 pub(super) fn run(name: &str) -> Outcome {
-    std::thread::spawn(|| {
-        std::thread::sleep(WATCHDOG);
-        eprintln!("watchdog: this rank did not end within {WATCHDOG:?}");
-        std::process::abort();
-    });
+    std::thread::spawn(|| transom_harness::watch(LIMIT));
+    step(name);
     match name {
         "fence" => job(epochs::fence),
         "post_start" => job(epochs::post_start),
@@ -49,7 +47,9 @@ fn job(body: fn(&Job) -> Outcome) -> Outcome {
 
 /// One rank ends with an error while the others wait for it.
 fn fail(world: &Job) -> Outcome {
+    step("the barrier before the failure");
     world.barrier()?;
+    step("after that barrier");
     if world.rank() == 1 {
         return Err(REASON.into());
     }
@@ -63,7 +63,7 @@ fn abort(boot: &mut dyn Bootstrap) -> Outcome {
         return Err("aborted".into());
     }
     // The launcher ends it.
-    std::thread::sleep(WATCHDOG);
+    std::thread::sleep(2 * LIMIT);
     Ok(())
 }
 

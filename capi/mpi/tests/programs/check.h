@@ -3,14 +3,41 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#include <execinfo.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank_, size_, failed_;
+/* The last check that this rank passed, for the watchdog. */
+static char checked_[120] = "the start";
+
+/* A rank of a program that hangs prints its position: the last check, and the calls in which its
+ * main thread is. */
+static inline void hangs_(int signal) {
+    void *calls[64];
+    char text[200];
+    (void)signal;
+    int length = snprintf(text, sizeof text, "watchdog: rank %d hangs after: %s\n", rank_, checked_);
+    if (write(2, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1) < 0) _exit(2);
+    backtrace_symbols_fd(calls, backtrace(calls, 64), 2);
+    /* The launcher ends the job: the other ranks print their positions first. */
+    sleep(2);
+    _exit(3);
+}
+
+/* Before the time limit of the run, of which the variable has the seconds. */
+__attribute__((constructor)) static void watch_(void) {
+    const char *limit = getenv("TEST_LIMIT");
+    if (!limit) return;
+    signal(SIGALRM, hangs_);
+    alarm((unsigned)atoi(limit) * 7 / 8);
+}
 
 /* Whether transom serves the windows of this run, for tests of promises that only transom makes. */
 static inline int by_transom(void) {
@@ -29,6 +56,7 @@ static inline void check(const char *name, long bad) {
         fflush(stdout);
     }
     if (worst) failed_ = 1;
+    snprintf(checked_, sizeof checked_, "%s", name);
 }
 
 static inline void begin(int *argc, char ***argv) {

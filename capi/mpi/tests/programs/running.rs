@@ -51,6 +51,7 @@ impl Run {
 
     pub(crate) fn output(&self) -> Output {
         let mut command = Command::new("timeout");
+        // The programs' watchdogs know the limit by `TEST_LIMIT`.
         command.args(["--verbose", "--kill-after=5", &self.limit.to_string()]).arg("env");
         // The library is preloaded for the launcher and all its processes, as users do, but not for
         // `timeout`.
@@ -62,7 +63,7 @@ impl Run {
         command.args(variables);
         command.args(self.host.launcher()).args(["-n", &self.ranks.to_string()]).arg(&self.program);
         command.args(&self.arguments);
-        command.envs(self.host.env.iter().copied()).stdin(Stdio::null());
+        command.envs(self.host.env.iter().copied()).env("TEST_LIMIT", self.limit.to_string()).stdin(Stdio::null());
         command.output().expect("coreutils' timeout starts")
     }
 }
