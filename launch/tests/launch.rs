@@ -215,9 +215,9 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 /// A job that has printed the numbers of all its processes: `processes` lines of output, one number
-/// each.
+/// each. The time limit ends the job of a failed test.
 fn started(args: &[&str], processes: usize) -> (Child, Vec<u32>) {
-    let mut child = launcher(args).spawn().unwrap();
+    let mut child = launcher(&[&["--timeout", "120"], args].concat()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut pids = Vec::new();
     while pids.len() < processes {
