@@ -180,6 +180,9 @@ impl Host {
         let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
         if !built.contains(&self.name) {
+            // Another test program may build it for another MPI. The file's end unlocks it.
+            let lock = std::fs::File::create(target().join("ci/mpi/lock")).expect("the build's folder is writable");
+            rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
             cargo.args(["build", "--manifest-path"]).arg(sources().join("Cargo.toml"));
             if library_has_openmp() {
