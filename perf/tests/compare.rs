@@ -1,4 +1,5 @@
-//! `transom-perf compare` as a user runs it, on the MPIs of this machine; ignored without one. The
+//! `transom-perf compare` as a user runs it, on the MPIs of this machine; ignored without one, or
+//! without a library for one that the tests of MPI programs have built, as ci/test does first. The
 //! test does not judge the numbers.
 //!
 //! Route: program.
@@ -11,27 +12,47 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// What a test needs.
+#[derive(Clone, Copy)]
+enum Needs {
+    Nothing,
+    Mpi,
+    Library,
+}
+
+impl Needs {
+    fn are_here(self) -> bool {
+        let compiles = |mpicc: &&str| {
+            let mut command = Command::new(mpicc);
+            command.arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+        };
+        let mpi = || ["mpicc.mpich", "mpicc.openmpi", "mpicc"].iter().any(compiles);
+        match self {
+            Needs::Nothing => true,
+            Needs::Mpi => mpi(),
+            Needs::Library => mpi() && !libraries().is_empty(),
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let tests: [(&str, bool, fn()); 9] = [
-        ("a_quick_run_has_every_row", true, a_quick_run_has_every_row),
-        ("cells_of_all_ranks_have_every_row", true, cells_of_all_ranks_have_every_row),
-        ("an_mpi_without_its_library_is_measured_alone", true, an_mpi_without_its_library_is_measured_alone),
-        ("a_library_that_is_not_there_is_built", true, a_library_that_is_not_there_is_built),
-        ("an_installed_library_is_found", true, an_installed_library_is_found),
-        ("a_launcher_that_fails_is_no_table_of_nothing", true, a_launcher_that_fails_is_no_table_of_nothing),
-        ("told_to_end_it_leaves_nothing", true, told_to_end_it_leaves_nothing),
-        ("wrong_command_lines", false, wrong_command_lines),
-        ("an_output_on_a_full_disk_is_an_error", false, an_output_on_a_full_disk_is_an_error),
+    let tests: [(&str, Needs, fn()); 9] = [
+        ("a_quick_run_has_every_row", Needs::Library, a_quick_run_has_every_row),
+        ("cells_of_all_ranks_have_every_row", Needs::Library, cells_of_all_ranks_have_every_row),
+        ("an_mpi_without_its_library_is_measured_alone", Needs::Mpi, an_mpi_without_its_library_is_measured_alone),
+        ("a_library_that_is_not_there_is_built", Needs::Mpi, a_library_that_is_not_there_is_built),
+        ("an_installed_library_is_found", Needs::Mpi, an_installed_library_is_found),
+        ("a_launcher_that_fails_is_no_table_of_nothing", Needs::Mpi, a_launcher_that_fails_is_no_table_of_nothing),
+        ("told_to_end_it_leaves_nothing", Needs::Mpi, told_to_end_it_leaves_nothing),
+        ("wrong_command_lines", Needs::Nothing, wrong_command_lines),
+        ("an_output_on_a_full_disk_is_an_error", Needs::Nothing, an_output_on_a_full_disk_is_an_error),
     ];
-    let here = ["mpicc.mpich", "mpicc.openmpi", "mpicc"].iter().any(|mpicc| {
-        Command::new(mpicc).arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
-    });
-    let trials = tests.map(|(name, needs_mpi, test)| {
+    let trials = tests.map(|(name, needs, test)| {
         let run = move || {
             test();
             Ok(())
         };
-        Trial::test(name, run).with_ignored_flag(needs_mpi && !here)
+        Trial::test(name, run).with_ignored_flag(!needs.are_here())
     });
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
@@ -46,8 +67,12 @@ fn texts(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
+/// The path of an output, which is not there yet.
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // One of an earlier run, if it is a file.
+    let _ = std::fs::remove_file(&path);
+    path
 }
 
 /// The interposition libraries that the tests of MPI programs have built, by the names that their
@@ -72,16 +97,13 @@ fn a_quick_run_has_every_row() {
     let mut args = vec!["--quick", "--no-build", "--transport", "shm", "--svg", paths[0], "--json", paths[1]];
     args.extend(["--bars", bars.to_str().expect("a path")]);
     args.extend(libraries.iter().flat_map(|library| ["--library", library]));
-    let start = Instant::now();
     let output = compare(&args);
     let (out, err) = texts(&output);
-    // Less than a minute is of measuring; the benchmark is compiled before.
-    assert!(start.elapsed() < Duration::from_secs(80), "{:?}\n{out}", start.elapsed());
     for library in &libraries {
         let name = library.split('=').next().unwrap_or_default();
         assert!(!out.contains(&format!("# {name}: NO interposition library")), "{out}");
-        assert!(!out.contains(&format!("# {name}+transom: ")), "a cell with the library is no number\n{out}");
     }
+    assert!(!out.lines().any(is_no_number), "a cell with the library is no number\n{out}");
     assert!(output.status.success(), "{}\n{out}{err}", output.status);
     let rows = |begin: &str| out.lines().filter(|line| line.starts_with(begin)).count();
     assert_eq!(rows("put "), 8, "{out}");
@@ -110,6 +132,14 @@ fn a_quick_run_has_every_row() {
     assert_eq!((lines(0), lines(1)), (Some(32), Some(6)));
 }
 
+/// The reason of a cell without a number, on a busy machine.
+const TIME_IS_OVER: &str = "x skipped: the time of --quick was over";
+
+/// Whether a line below a table says that cells with the library have no number.
+fn is_no_number(line: &str) -> bool {
+    line.contains("+transom: ") && line.contains(" x ") && !line.contains(TIME_IS_OVER)
+}
+
 /// Three ranks at once, over both transports. With the library no data is wrong and each cell is a
 /// number.
 /// Shows P3.
@@ -122,18 +152,17 @@ fn cells_of_all_ranks_have_every_row() {
     let (out, err) = texts(&output);
     assert!(output.status.success(), "{}\n{out}{err}", output.status);
     assert!(out.contains("# Plain MPI, 3 ranks of one machine"), "{out}");
-    for name in ["put_mr", "cas_hot", "lock_spread", "gups", "fence_all", "pscw_ring", "window_create", "alltoall"] {
+    let names = ["put_mr", "cas_hot", "lock_spread", "gups", "fence_all", "pscw_ring", "window_create", "alltoall"];
+    // Those that are on two kinds of windows.
+    let twice = ["put_mbw", "overlap"];
+    for (name, expected) in names.map(|name| (name, 2)).into_iter().chain(twice.map(|name| (name, 4))) {
         let rows = out.lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
-        assert_eq!(rows, 2, "{name}\n{out}");
+        // On a busy machine the time is over before the last table.
+        assert!(rows == expected || rows < expected && out.contains(TIME_IS_OVER), "{name}: {rows} rows\n{out}");
     }
-    for name in ["put_mbw", "overlap"] {
-        let rows = out.lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
-        assert_eq!(rows, 4, "{name}, on two kinds of windows\n{out}");
-    }
-    let is_no_number = |line: &str| line.contains("+transom: ") && line.contains(" x ") && !line.contains("x skipped");
     assert!(!out.lines().any(is_no_number), "{out}");
     let bars = std::fs::read_to_string(bars).expect("the plot of ratios is there");
-    assert!(libraries.is_empty() || bars.contains("lock_spread"), "{bars}");
+    assert!(bars.contains("lock_spread"), "{bars}");
 }
 
 fn mpicc() -> &'static str {

@@ -22,7 +22,12 @@ fn rows(output: &Output) -> Vec<Vec<f64>> {
 
 #[test]
 fn given_parameters_give_a_table_a_picture_and_a_schedule() {
-    let path = |name: &str| format!("{}/model-{name}", env!("CARGO_TARGET_TMPDIR"));
+    let path = |name: &str| {
+        let path = format!("{}/model-{name}", env!("CARGO_TARGET_TMPDIR"));
+        // One of an earlier run.
+        let _ = std::fs::remove_file(&path);
+        path
+    };
     let (svg, goal, json) = (path("plot.svg"), path("fence.goal"), path("table.json"));
     let args = ["--ranks", "4..1000000", "--loggp", "1,0.5,0.5,0.16", "--svg", &svg, "--goal", &goal, "--json", &json];
     let output = model(&args);

@@ -171,10 +171,18 @@ fn over_sockets_the_floor_comes_after_the_library() {
     assert!(row.len() == 4 && row[1] > 0.0 && row[2] > 0.0, "{text}");
 }
 
+/// The path of an output, which is not there yet.
+fn output_file(name: &str) -> String {
+    let path = format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
+    // One of an earlier run.
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
 /// The file for machines has the numbers of the table.
 #[test]
 fn the_json_file_has_the_sum_of_all_ranks() {
-    let path = format!("{}/ranks.json", env!("CARGO_TARGET_TMPDIR"));
+    let path = output_file("ranks.json");
     let output = perf(&["-n", "3", "fop_spread", "--json", &path, "-i", "150"], &[]);
     assert!(output.status.success(), "{}", texts(&output));
     let text = std::fs::read(&path).expect("the file is there");
@@ -187,7 +195,7 @@ fn the_json_file_has_the_sum_of_all_ranks() {
 
 /// Runs the program with `--svg`; returns its output and the picture.
 fn picture(name: &str, args: &[&str]) -> (Output, String) {
-    let path = format!("{}/{name}.svg", env!("CARGO_TARGET_TMPDIR"));
+    let path = output_file(&format!("{name}.svg"));
     let output = perf(&[args, &["--svg", &path, "--vs-floor", "--check"]].concat(), &[]);
     assert!(output.status.success(), "{}", texts(&output));
     (output, std::fs::read_to_string(path).expect("the picture is there"))
