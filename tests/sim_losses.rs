@@ -6,7 +6,8 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -71,7 +72,9 @@ fn end_beside_a_loss(world: &Rank, win: &RawWindow, by_fence: bool) -> transom::
 /// An epoch of rank 0 on rank 1 ends after the loss of a rank outside of the window. Rank 1 has the
 /// data.
 fn target_has_the_data(by_fence: bool) {
+    let found = Arc::new(AtomicU64::new(0));
     for seed in 0..10 {
+        let found = Arc::clone(&found);
         run(3, &slow(seed), move |world| {
             if world.rank() == 2 {
                 return Ok(());
@@ -81,7 +84,10 @@ fn target_has_the_data(by_fence: bool) {
             let ended = end_beside_a_loss(world, &win, by_fence);
             world.net().report_none_lost(peer(world.rank()));
             match ended {
-                Err(error) if world.rank() == 0 => same("the loss", &lost(&error), &Some(2))?,
+                Err(error) if world.rank() == 0 => {
+                    same("the loss", &lost(&error), &Some(2))?;
+                    found.fetch_add(1, Ordering::Relaxed);
+                }
                 ended => ended?,
             }
             if world.rank() == 1 {
@@ -92,6 +98,7 @@ fn target_has_the_data(by_fence: bool) {
             Ok(win.free()?)
         });
     }
+    assert!(found.load(Ordering::Relaxed) > 0, "no epoch ended with the loss");
 }
 
 /// The rank whose loss is the error.
@@ -118,7 +125,7 @@ fn a_fence_signals_behind_the_operations_although_another_rank_is_lost() {
 
 /// Rank 0 puts under an exclusive lock, loses rank 2, which is outside of the window, and unlocks.
 /// Rank 3 then puts to the same word under the same lock.
-fn put_in_turn(world: &Rank, turn: &[AtomicBool; 2]) -> Outcome {
+fn put_in_turn(world: &Rank, turn: &[AtomicBool; 2], found: &AtomicU64) -> Outcome {
     if world.rank() == 2 {
         return Ok(());
     }
@@ -141,6 +148,7 @@ fn put_in_turn(world: &Rank, turn: &[AtomicBool; 2]) -> Outcome {
             world.net().report_none_lost(peer(0));
             if let Err(error) = unlocked {
                 same("the loss", &lost(&error), &Some(2))?;
+                found.fetch_add(1, Ordering::Relaxed);
             }
         }
         3 => {
@@ -163,10 +171,12 @@ fn put_in_turn(world: &Rank, turn: &[AtomicBool; 2]) -> Outcome {
 /// Shows S2, E1.
 #[test]
 fn a_lock_is_released_behind_the_operations_although_another_rank_is_lost() {
+    let found = Arc::new(AtomicU64::new(0));
     for seed in 0..20 {
-        let turn = [const { AtomicBool::new(false) }; 2];
-        run(4, &slow(seed), move |world| put_in_turn(world, &turn));
+        let (turn, found) = ([const { AtomicBool::new(false) }; 2], Arc::clone(&found));
+        run(4, &slow(seed), move |world| put_in_turn(world, &turn, &found));
     }
+    assert!(found.load(Ordering::Relaxed) > 0, "no unlock found the loss");
 }
 
 /// One thread flushes puts that the target refuses, while two threads begin further operations.
