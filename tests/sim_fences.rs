@@ -20,7 +20,7 @@ fn net() -> SimOptions {
 }
 
 /// The answer to the message that signals a fence may be sent with the next signal in return. If
-/// both ranks put, each waits for an answer in its fence, and answers seldom wait.
+/// both ranks put, each waits for an answer in its fence, and no answer waits for its limit.
 /// Shows S1, O2.
 #[test]
 fn answers_are_sent_with_the_next_signals() {
@@ -43,6 +43,7 @@ fn answers_are_sent_with_the_next_signals() {
     assert_eq!(saved(1, Duration::ZERO), 0, "answers rode");
     // Where threads wait for a core, a progress thread may send each answer before the signal.
     assert!((0..20).any(|_| saved(1, long) > 0), "no answer rode");
+    // Two such waits take longer than the job may.
     saved(2, long);
 }
 
