@@ -176,12 +176,12 @@ fn judge(
     let listed = printed(&run().output());
     let cases: Vec<Case> = listed.lines().filter_map(Case::listed).collect();
     assert!(cases.len() >= suite.least, "{listed}");
+    let about = |window: &str, cases: &str| format!("RACES_WINDOW={window} {} {cases}", suite.name);
     let judge_one = |case: &Case, window: &str, judged: &mut Judged, wrong: &mut Vec<String>| {
         let run = run().served().with("TRANSOM_CHECK", "1").with("RACES_WINDOW", window);
-        let output = printed(&run.given(case.arguments.clone(), LIMIT).output());
-        let shown = format!("RACES_WINDOW={window} {} {}\n{output}", suite.name, case.arguments.join(" "));
-        assert!(output.contains("done"), "{shown}");
-        if !judged.count(case, is_reported(&output)) {
+        let shown =
+            done(&run.given(case.arguments.clone(), LIMIT), sanitized, &about(window, &case.arguments.join(" ")));
+        if !judged.count(case, is_reported(&shown)) {
             wrong.push(shown);
         }
     };
@@ -201,16 +201,26 @@ fn judge(
     }
     for &window in suite.windows {
         let run = run().served().with("TRANSOM_CHECK", "1").with("RACES_WINDOW", window);
-        let output = printed(&run.given(vec!["right".to_owned()], LIMIT_OF_ALL).output());
-        let shown = format!("RACES_WINDOW={window} {} right\n{output}", suite.name);
-        assert!(output.contains("done"), "{shown}");
-        if is_reported(&output) {
+        let shown = done(&run.given(vec!["right".to_owned()], LIMIT_OF_ALL), sanitized, &about(window, "right"));
+        let ran = shown.lines().filter(|line| line.starts_with("right ")).count();
+        assert_eq!(ran, right.len(), "{shown}");
+        if is_reported(&shown) {
             judged.wrongly_reported += 1;
             wrong.push(shown);
         } else {
             judged.silent += right.len();
         }
     }
+}
+
+/// Runs cases to the end; returns their output below `about`. A sanitized job may fail after the
+/// cases.
+fn done(run: &Run, sanitized: bool, about: &str) -> String {
+    let output = run.output();
+    let shown = format!("{about}: {}\n{}", output.status, printed(&output));
+    assert!(sanitized || output.status.success(), "{shown}");
+    assert!(shown.lines().any(|line| line == "done"), "{shown}");
+    shown
 }
 
 fn is_reported(output: &str) -> bool {

@@ -2,8 +2,8 @@
  * races_forms.c, races_kinds.c, races_lengths.c, races_messages.c, races_notices.c, races_orders.c,
  * races_own.c, races_patterns.c, races_requests.c and races_sync.c, which include this file last.
  * Without arguments the program lists its cases, as races.c does. With the name of a case and
- * `after` or `during` it runs one case, and with `right` all cases that have no race. The variable
- * RACES_WINDOW names the kind of the window: allocate or create. */
+ * `after` or `during` it runs one case, and with `right` all cases that have no race, of which it
+ * prints the names. The variable RACES_WINDOW names the kind of the window: allocate or create. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +44,7 @@ int main(int argc, char **argv) {
             }
             if (all_right ? racy : argc < 3 || strcmp(argv[1], cases[i].name) || strcmp(argv[2], whens[racy])) continue;
             if (all_right) begin_again();
+            if (all_right && rank_ == 0) printf("right %s %s\n", cases[i].name, whens[racy]), fflush(stdout);
             cases[i].run(racy);
             ran = 1;
         }
