@@ -114,7 +114,9 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: POPULATE,
         default: "1m",
-        meaning: "window memory up to this size (bytes, or with k, m, g) gets its pages at creation, larger memory at first touch",
+        meaning: "window memory up to this size (bytes, or with k, m, g) gets its pages at creation, larger memory at \
+                  first touch; the parts of a shared window up to 64 MiB get theirs from their owners at creation, \
+                  unless one part is all",
     },
     Variable {
         name: GID_INDEX,

@@ -144,7 +144,7 @@ impl Progress {
         let messages = &*self.messages;
         messages.end_gathering();
         // A failure of the net neither keeps messages of the node from arriving nor from leaving.
-        let net = match awaited {
+        let net = match self.callers.reported(awaited) {
             Awaited::Completions => self.wire.poll(Lane::Net, messages),
             Awaited::Arrivals => self.wire.poll_arrivals(Lane::Net, messages),
         };
@@ -177,10 +177,14 @@ impl Progress {
         // Nobody awaits a completion here: a call that does so polls for it.
         let owed = self.messages.owes_answers();
         let taken = self.poll_for(Awaited::Arrivals);
-        if !owed {
-            self.leave();
-        }
+        self.leave_since(owed);
         taken.map(|taken| taken > 0)
+    }
+
+    /// Makes a later poll report completions, for a program that looks whether its operation is
+    /// complete and makes progress by other calls.
+    pub(crate) fn ask(&self) {
+        self.callers.ask();
     }
 
     /// [`poll`](Progress::poll) for a call that returns without waiting.
@@ -233,10 +237,17 @@ impl Progress {
     pub(crate) fn poll_between(&self) -> Result<usize> {
         let owed = self.messages.owes_answers();
         let taken = self.poll();
-        if !owed {
+        self.leave_since(owed);
+        taken
+    }
+
+    /// [`leave`](Progress::leave) that wakes a progress thread only once for the same answers.
+    /// `owed`: whether there were answers to send before the call's poll. A progress thread may have
+    /// sent them and gone to sleep before the poll left further ones.
+    fn leave_since(&self, owed: bool) {
+        if !owed || [Lane::Net, Lane::Shm].iter().any(|&lane| self.callers.is_dozing(lane)) {
             self.leave();
         }
-        taken
     }
 
     /// Wakes the progress threads if a call could not send all answers: a progress thread sends
@@ -245,9 +256,8 @@ impl Progress {
         if self.messages.owes_answers() {
             self.wire.wake(Lane::Net);
             self.wire.wake(Lane::Shm);
-        } else if self.messages.keeps_answers() && self.callers.dozing.load(Ordering::SeqCst) {
-            // SeqCst both: pair with those in `serve`. A thread that does not doze finds the
-            // answers when its sleep ends.
+        } else if self.messages.keeps_answers() && self.callers.is_dozing(Lane::Net) {
+            // A thread that does not doze finds the answers when its sleep ends.
             self.wire.wake(Lane::Net);
         }
     }
@@ -331,7 +341,9 @@ impl Progress {
                     // Relaxed: a count.
                     self.late_wakes.fetch_add(1, Ordering::Relaxed);
                 }
-                if !slept.is_zero() {
+                if slept.is_zero() {
+                    self.times.polled_enough();
+                } else {
                     self.progressed();
                     if slept <= NAP {
                         self.times.adapt();

@@ -105,6 +105,27 @@ fn the_actor_follows_the_windows_ranks() {
     }
 }
 
+/// Regression: parts that no net accesses were registered with it. A device then pinned all their
+/// pages at the creation, which failed at the limit of locked memory.
+/// Shows T1, T7.
+#[test]
+fn a_window_of_one_node_is_not_registered_with_the_net() {
+    run_on(Some(2), 4, &with(SimAmo::All(Coherence::DeviceOnly)), |world| {
+        let node = world.subset(&world.node_ranks())?;
+        let before = world.regions();
+        let win = Window::<u64>::allocate(&node, 8)?;
+        let shared = Window::<u64>::allocate_shared(&node, 8, &Info::new())?;
+        same("regions of the net", &world.regions(), &before)?;
+        let by_device = Window::<u64>::allocate_with(&node, 1, &Info::new().with("transom_atomics", "nic"))?;
+        let across = Window::<u64>::allocate(world, 8)?;
+        same("with windows that the net accesses", &world.regions().iter().sum(), &(before.iter().sum::<usize>() + 2))?;
+        across.free()?;
+        by_device.free()?;
+        shared.free()?;
+        Ok(win.free()?)
+    });
+}
+
 /// Windows over one node use the CPU's atomics and locks: no operation is posted to the net.
 /// Shows T1, S2, T7.
 #[test]

@@ -318,6 +318,38 @@ fn nobody_polls_for_completions_while_notices_are_exchanged() {
     });
 }
 
+/// Regression: a program that asked `is_complete` and made progress by looks at a counter waited
+/// for ever, because these looks poll for arrivals only.
+///
+/// Shows S1.
+#[test]
+fn looks_at_a_counter_complete_the_request_of_a_notified_put() {
+    const LIMIT: Duration = Duration::from_secs(20);
+    let delivery = SimDelivery { immediates: true, ..SimDelivery::default() };
+    run(2, &SimOptions { delivery, amo: SimAmo::None, ..calm() }, |world| {
+        let win = Window::<u64>::allocate(world, 1)?;
+        win.set_num_notify(1)?;
+        let values = [1, 2, 3, 4];
+        win.lock_all(|epoch| {
+            if world.rank() == 1 {
+                return win.notices().wait(0, 4);
+            }
+            for value in &values {
+                world.step(format!("put {value}"));
+                let request = epoch.rput_notify(1, 0, std::slice::from_ref(value), Notice(0))?;
+                let start = Instant::now();
+                while !request.is_complete() {
+                    win.notices().value(0)?;
+                    assert!(start.elapsed() < LIMIT, "put {value} is not complete");
+                }
+            }
+            Ok(())
+        })?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
 /// Where a port gathers small puts, the put of a notice is not kept for a later message: the notice
 /// would be performed before it.
 /// Shows S1.

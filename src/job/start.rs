@@ -115,9 +115,9 @@ struct Assembly {
 }
 
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
-    stripe::set_own_number();
     let (me, size) = (parts.boot.rank(), parts.boot.size());
     let crowded = cpus::are_crowded(me, &parts.cards, &cgroups::cpu_quotas());
+    stripe::begin(crowded);
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
     let messages = super::staging::messages(&parts.wire);
     let has_net = parts.wire.has(Lane::Net);

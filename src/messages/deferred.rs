@@ -142,9 +142,9 @@ impl Messages {
     /// can't be sent; `None` for a message that the peer needs.
     pub(crate) fn defer(&self, to: Peer, bytes: Vec<u8>, token: Option<u64>) {
         let mut queue = locked(&self.deferred.queue);
-        // Relaxed: as in `send_deferred`. Counted before the queue has the message, so that the
-        // count is never too small.
-        self.deferred.owed.fetch_add(1, Ordering::Relaxed);
+        // SeqCst: pairs with the SeqCst in `owes_answers`. Counted before the queue has the message,
+        // so that the count is never too small.
+        self.deferred.owed.fetch_add(1, Ordering::SeqCst);
         let number = queue.next;
         queue.next += 1;
         queue.ready.push_back(Message { to, number, bytes, token });
@@ -191,9 +191,9 @@ impl Messages {
     /// Whether deferred messages wait to be sent, or to be put back by a thread that could not send
     /// one.
     pub(crate) fn owes_answers(&self) -> bool {
-        // Relaxed: the queue's lock orders the messages, and the thread that executes a request
-        // checks again afterwards.
-        self.deferred.owed.load(Ordering::Relaxed) > 0
+        // SeqCst: pairs with the SeqCst in `defer`, so that a progress thread that goes to sleep
+        // finds the message, or the thread that has left it finds the progress thread asleep.
+        self.deferred.owed.load(Ordering::SeqCst) > 0
     }
 
     /// The number of the next deferred message. All earlier ones have lower numbers.

@@ -488,11 +488,7 @@ impl KeptMessages {
 impl Gathering {
     /// Takes operations out of the locked list. They are no longer counted as puts.
     fn take(&self, kept: &mut KeptMessages, wanted: impl Fn(&KeptMessage) -> bool) -> Vec<KeptMessage> {
-        if !kept.list.iter().any(&wanted) {
-            return Vec::new();
-        }
-        let (taken, left) = std::mem::take(&mut kept.list).into_iter().partition::<Vec<_>, _>(wanted);
-        kept.list = left;
+        let taken: Vec<_> = kept.list.extract_if(.., |message| wanted(message)).collect();
         taken.iter().for_each(|message| message.tally.mix());
         // Release: pairs with the load in `close`. The lock is held, so the flag misses no later
         // message.

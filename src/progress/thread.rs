@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use transom_fabric::diagnostics;
+use transom_fabric::{Awaited, diagnostics};
 
 use crate::messages::Messages;
 use crate::transport::{Lane, Wire};
@@ -20,9 +20,9 @@ const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// seldom take longer: a look at them in between would delay one of them. The end of a single
 /// longer call wakes the thread.
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
-/// [`KEEP_AWAY_MAX`] where calls or posts are dense: at least one in each [`DENSE`] on average.
-/// Dense calls serve origins soon enough. Dense posts and the thread would wait for the same locks
-/// of the net.
+/// [`KEEP_AWAY_MAX`] where calls or posts are dense: at least one in each [`DENSE`] on average; and
+/// where the thread finds a caller inside at each check. Such calls serve origins soon enough.
+/// Dense posts and the thread would wait for the same locks of the net.
 const KEEP_AWAY_DENSE: Duration = Duration::from_micros(1024);
 const DENSE: Duration = Duration::from_micros(64);
 /// More posts than this between two checks are a stream, whose next post may take longer than
@@ -57,8 +57,11 @@ pub(super) struct Callers {
     began: Mutex<Option<Instant>>,
     /// Whether progress threads may wait for the last caller to leave.
     waiting: AtomicBool,
-    /// Whether the net's progress thread sleeps until something arrives.
-    pub(super) dozing: AtomicBool,
+    /// Whether the progress thread of each lane sleeps until something arrives.
+    dozing: [AtomicBool; 2],
+    /// Whether [`Request::is_complete`](crate::Request::is_complete) was asked for an operation in
+    /// flight. The next poll then reports completions too.
+    asked: AtomicBool,
     /// The number of progress threads that have not stopped.
     pub(super) serving: AtomicU32,
     lock: Mutex<()>,
@@ -80,6 +83,28 @@ impl Callers {
             self.note_begin();
         }
         CallerGuard(self)
+    }
+
+    /// Whether the progress thread of the lane sleeps until something arrives.
+    pub(super) fn is_dozing(&self, lane: Lane) -> bool {
+        // SeqCst: pairs with those in `serve`.
+        self.dozing[lane as usize].load(Ordering::SeqCst)
+    }
+
+    /// Notes that the program looks whether an operation is complete, without a poll of its own.
+    pub(super) fn ask(&self) {
+        // Relaxed both: whoever polls later takes the completion.
+        if !self.asked.load(Ordering::Relaxed) {
+            self.asked.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What a poll for `awaited` reports.
+    #[inline]
+    pub(super) fn reported(&self, awaited: Awaited) -> Awaited {
+        // Relaxed both: as in `ask`.
+        let is_asked = || self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Relaxed);
+        if awaited == Awaited::Arrivals && !is_asked() { Awaited::Arrivals } else { Awaited::Completions }
     }
 
     #[cold]
@@ -143,13 +168,9 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
     let (mut seen, mut retry, mut rhythm) = (Seen::default(), RETRY, Rhythm::default());
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
-        // SeqCst both: either a caller that leaves finds this thread asleep, or this thread finds
-        // the answers that the caller has left to it.
-        let doze = |asleep| {
-            if lane == Lane::Net {
-                callers.dozing.store(asleep, Ordering::SeqCst);
-            }
-        };
+        // SeqCst: either a caller that leaves finds this thread asleep, or this thread finds the
+        // answers that the caller has left to it.
+        let doze = |asleep| callers.dozing[lane as usize].store(asleep, Ordering::SeqCst);
         if lane == Lane::Net {
             callers.first_call().into_iter().for_each(|began| rhythm.began(began));
         }
@@ -168,7 +189,11 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         let (mut sent, mut came) = (0, 0);
         for _ in 0..ROUNDS {
             // This thread awaits no completion: a call that does so polls for it.
-            let events = match wire.poll_arrivals(lane, messages) {
+            let polled = match callers.reported(Awaited::Arrivals) {
+                Awaited::Arrivals => wire.poll_arrivals(lane, messages),
+                Awaited::Completions => wire.poll(lane, messages),
+            };
+            let events = match polled {
                 Ok(events) => events,
                 Err(error) => {
                     diagnostics::error("transom::progress", &format!("the progress thread has stopped: {error:#}"));
@@ -247,7 +272,7 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
             }
             slept = if streams { shortest } else { IDLE };
         } else {
-            let most = most_away(is_dense(calls.wrapping_sub(seen.calls).saturating_add(posts_since)));
+            let most = most_away(inside > 0 || is_dense(calls.wrapping_sub(seen.calls).saturating_add(posts_since)));
             slept = match (kept, polls) {
                 (true, _) => KEEP_AWAY,
                 (false, true) => nap.min(most),

@@ -7,6 +7,10 @@ use std::time::Duration;
 const SPIN: Duration = Duration::from_micros(50);
 /// Maximum polling time if replies arrive soon after polling ends.
 const SPIN_MAX: Duration = Duration::from_micros(400);
+/// The number of consecutive replies after the longest polling from which on calls sleep early. A
+/// single late reply, such as one that other programs delay, changes nothing: the sleeps until the
+/// polling is long again would delay the next replies.
+const LATE_REPLIES: u32 = 4;
 /// Maximum polling time if sleeps keep ending early, because origins access this rank's memory
 /// without a completion here.
 pub(super) const SPIN_BUSY: Duration = Duration::from_micros(800);
@@ -31,6 +35,8 @@ pub(super) struct Times {
     pub(super) nap: Duration,
     /// The current polling time before the first sleep, in microseconds.
     poll_time: AtomicU32,
+    /// The number of consecutive waits for which even the longest polling was too short.
+    too_short: AtomicU32,
 }
 
 impl Times {
@@ -43,6 +49,7 @@ impl Times {
             first_nap: if silent && !crowded { NAP_SILENT } else { NAP },
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
             poll_time: AtomicU32::new(micros(spin)),
+            too_short: AtomicU32::new(0),
         }
     }
 
@@ -54,16 +61,56 @@ impl Times {
 
     /// Adapts the polling time after a reply came soon after a call's first sleep had begun: later
     /// calls poll longer, since a wake-up takes time. Where even the longest polling does not get
-    /// the reply, the device needs this core, and later calls sleep early again.
+    /// [`LATE_REPLIES`] consecutive replies, the device needs this core, and later calls sleep
+    /// early again.
     pub(super) fn adapt(&self) {
-        // Relaxed both: of calls that adapt at the same time, one takes effect.
+        // Relaxed for all: of calls that adapt at the same time, one takes effect.
         let polled = self.poll_time.load(Ordering::Relaxed);
-        let longer = if polled < micros(SPIN_MAX) { polled * 2 } else { micros(self.spin) };
-        self.poll_time.store(longer, Ordering::Relaxed);
+        if polled < micros(SPIN_MAX) {
+            self.poll_time.store(polled * 2, Ordering::Relaxed);
+        } else if self.too_short.fetch_add(1, Ordering::Relaxed) + 1 >= LATE_REPLIES {
+            self.too_short.store(0, Ordering::Relaxed);
+            self.poll_time.store(micros(self.spin), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a call got its reply by polling.
+    #[inline]
+    pub(super) fn polled_enough(&self) {
+        // Relaxed both: as in `adapt`.
+        if self.too_short.load(Ordering::Relaxed) > 0 {
+            self.too_short.store(0, Ordering::Relaxed);
+        }
     }
 }
 
 /// A time below an hour.
 fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: one late reply ended the long polling of all later calls, each of which then
+    /// slept.
+    #[test]
+    fn only_consecutive_late_replies_shorten_the_polling() {
+        let times = Times::new(false, true, false);
+        assert_eq!(times.polling(), SPIN);
+        for _ in 0..3 {
+            times.adapt();
+        }
+        assert_eq!(times.polling(), SPIN_MAX);
+        for _ in 0..2 * LATE_REPLIES {
+            times.adapt();
+            times.polled_enough();
+        }
+        assert_eq!(times.polling(), SPIN_MAX);
+        for _ in 0..LATE_REPLIES {
+            times.adapt();
+        }
+        assert_eq!(times.polling(), SPIN);
+    }
 }

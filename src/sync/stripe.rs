@@ -15,7 +15,7 @@
 //! further step for the gate.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use transom_fabric::gate::{self, Gate, Visit};
@@ -41,8 +41,10 @@ const FREE_GATE_OPEN: u32 = 1 << 30;
 /// Largest number of CPU pauses between two polls of a lock. The number of pauses doubles from poll
 /// to poll, so that waiters disturb the holder less the longer they wait.
 const LONGEST_PAUSE: u32 = 64;
-/// Number of polls before the waiter yields, and before it sleeps.
+/// Number of polls before the waiter yields; the second one where ranks share cores.
 const SPINS: u32 = 64;
+const SPINS_CROWDED: u32 = 4;
+/// Number of polls before the waiter sleeps.
 const YIELDED: u32 = 128;
 /// Number of polls, each after a sleep, between checks whether the holder's process lives.
 const POLLS_BETWEEN_CHECKS: u32 = 256;
@@ -51,13 +53,19 @@ const POLLS_BETWEEN_CHECKS: u32 = 256;
 const HELD: u32 = 1 << 31;
 
 /// This process's number, which is stored in the locks that the process takes; 0 before
-/// [`set_own_number`]. No waiter takes over a lock with number 0.
+/// [`begin`]. No waiter takes over a lock with number 0.
 static OWN: AtomicU32 = AtomicU32::new(0);
 
-/// From now on, locks that this process takes have its number.
-pub(crate) fn set_own_number() {
-    // Relaxed: a lock that this process took earlier lacks the number.
+/// Whether ranks of this machine share cores.
+static CROWDED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, locks that this process takes have its number. `crowded`: ranks of this machine
+/// share cores, so that waiters give theirs up soon: the holder may need it.
+pub(crate) fn begin(crowded: bool) {
+    // Relaxed both: a lock that this process took earlier lacks the number, and the second value
+    // decides only how waiters wait.
     OWN.store(std::process::id(), Ordering::Relaxed);
+    CROWDED.store(crowded, Ordering::Relaxed);
 }
 
 /// A held lock; dropping it unlocks.
@@ -274,9 +282,11 @@ fn holder_has_ended(holder: u32, polls: u32) -> bool {
 /// Pauses after a number of polls of a word that another process will change; returns that number
 /// plus 1.
 fn pause(polls: u32) -> u32 {
+    // Relaxed: as in `begin`.
+    let spins = if CROWDED.load(Ordering::Relaxed) { SPINS_CROWDED } else { SPINS };
     match polls {
-        ..SPINS => (0..LONGEST_PAUSE.min(1 << polls.min(31))).for_each(|_| std::hint::spin_loop()),
-        SPINS..YIELDED => std::thread::yield_now(),
+        _ if polls < spins => (0..LONGEST_PAUSE.min(1 << polls.min(31))).for_each(|_| std::hint::spin_loop()),
+        ..YIELDED => std::thread::yield_now(),
         // The holder was descheduled, or is in system calls (cross-memory attach): its work takes
         // some hundred nanoseconds, or some ten microseconds.
         _ => std::thread::sleep(Duration::from_micros(50)),

@@ -212,8 +212,10 @@ impl Parts {
             Some(share) => (Some(share.segment), share.region, Some((share.place, share.words))),
             None => (None, None, None),
         };
-        let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region))?;
         let actor = job.actor_for(team, hints.atomics)?;
+        // The loopback of a device that performs the atomics accesses parts of its own node too.
+        let over_net = actor != Actor::Cpu || !job.is_one_node(team);
+        let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region), over_net)?;
         serve_if_needed(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
         let part = Part {
             // Addresses beyond `i64` are no memory of a process, and do not fit into messages.
@@ -376,19 +378,22 @@ fn copies(job: &JobCore, memory: Memory, model: Model) -> Result<(Memory, Option
 }
 
 /// Registers a part for access by peers. For a part in a segment, access within the node is
-/// registered with the segment.
+/// registered with the segment. `over_net`: whether the net accesses parts of the window. If not,
+/// the net does not pin the part's pages, which then lie where the program first touches them.
 fn regions(
     job: &JobCore,
     flavor: Flavor,
     memory: &Memory,
     of_segment: Option<Option<transport::ShmRegion>>,
+    over_net: bool,
 ) -> Result<Regions> {
     let wire = &job.wire;
     if flavor == Flavor::Dynamic {
         return Ok(Regions { shm: wire.register_addresses(), ..Regions::default() });
     }
     let shm = of_segment.map_or_else(|| wire.register_shm(memory), Ok)?;
-    Ok(Regions { shm, net: wire.register_net(memory)? })
+    let net = if over_net { wire.register_net(memory)? } else { None };
+    Ok(Regions { shm, net })
 }
 
 /// Whether ranks of the node reach a region by addresses of this process, or by messages where they

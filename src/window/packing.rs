@@ -17,6 +17,18 @@ use crate::messages::{
 };
 use crate::transport::{Lane, Net};
 
+/// Number of polls between two searches for the requests that a wait awaits.
+const TURNS_BETWEEN_SEARCHES: u32 = 16;
+/// The most replies with data that the origins of a window together may await from one target.
+const MAX_REPLIES_OF_ALL: u64 = 8192;
+/// The least number of these for an origin: enough to keep a busy target busy.
+const MIN_REPLIES: u64 = 8;
+
+/// The most replies with data that one of `ranks` origins awaits from a target.
+fn max_replies(ranks: usize) -> u64 {
+    (MAX_REPLIES_OF_ALL / (ranks as u64).max(1)).clamp(MIN_REPLIES, MAX_IN_FLIGHT)
+}
+
 impl Parts {
     /// Puts by messages that carry the data and its offsets.
     pub(super) fn scatter(
@@ -61,21 +73,27 @@ impl Parts {
     /// to many ranks could exceed its memory.
     pub(super) fn bound_replies(&self, target: &Target) -> Result<()> {
         // Operations that wait for a delayed lock are not in flight.
-        if target.is_delayed() { Ok(()) } else { self.await_few(target) }
+        if target.is_delayed() { Ok(()) } else { self.await_few(target, max_replies(self.team.size)) }
     }
 
-    /// Waits until only few of the requests that were made to a target before this call still lack
-    /// a reply. Operations that other threads begin meanwhile do not extend the wait.
-    pub(super) fn await_few(&self, target: &Target) -> Result<()> {
-        let is_ahead = || target.tally.outstanding() > MAX_IN_FLIGHT;
+    /// Waits until at most `most` of the requests that were made to a target before this call still
+    /// lack a reply. Operations that other threads begin meanwhile do not extend the wait.
+    pub(super) fn await_few(&self, target: &Target, most: u64) -> Result<()> {
+        let is_ahead = || target.tally.outstanding() > most;
         if !is_ahead() {
             return Ok(());
         }
         let (to, messages) = (peer(self.team.rank(target.rank())), &self.job.messages);
         let end = messages.next_token();
-        let most = usize::try_from(MAX_IN_FLIGHT).unwrap_or(usize::MAX);
-        let mut failed = 0;
-        while is_ahead() && messages.waits_for_more(to, end, most) {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let (mut failed, mut turns) = (0, 0u32);
+        // A search visits the requests to all ranks, so it is seldom repeated: often a reply comes
+        // before the first one.
+        while is_ahead() {
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(TURNS_BETWEEN_SEARCHES) && !messages.waits_for_more(to, end, most) {
+                return Ok(());
+            }
             self.job.pause_before_retry(&mut failed)?;
         }
         Ok(())

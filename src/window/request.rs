@@ -168,6 +168,20 @@ impl Request {
     /// [`Request::test`] then return at once. True for an inactive request.
     #[inline]
     pub fn is_complete(&self) -> bool {
+        if self.is_over() {
+            return true;
+        }
+        // A device may keep a completion to itself until it is asked for.
+        if let Some(job) = self.job() {
+            job.progress.ask();
+        }
+        false
+    }
+
+    /// [`Request::is_complete`] for a caller that polls for completions itself.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_known_complete(&self) -> bool {
         self.is_over()
     }
 

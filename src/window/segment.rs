@@ -103,8 +103,10 @@ impl Announced {
             let _ = transport::advise_huge(&segment);
         }
         // The rank in whose part a page begins touches the page first, so that the page is on that
-        // rank's NUMA node.
-        if job.wire.populates(segment.len(), true) {
+        // rank's NUMA node. If all is in one rank's part, other ranks may be meant to use it, and
+        // long memory gets its pages where the program first touches them.
+        let is_shared_out = memory.len() < segment.len();
+        if job.wire.populates(segment.len(), is_shared_out) {
             transport::touch(&memory)?;
         }
         let share = Share { segment, offset: at as u64, region, place: self.place, words: self.words };

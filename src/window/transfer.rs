@@ -33,7 +33,8 @@ const MAX_ENDING_BYTES: usize = 16384;
 /// but has to wait for the reply to a message.
 const AHEAD_OF_NOTICES: u64 = 6;
 /// Number of operations in flight to a target. Above it, a new message waits if it has several
-/// operations, or if its reply carries data.
+/// operations, or if its reply carries data; in windows of many ranks earlier, if its reply carries
+/// data.
 pub(super) const MAX_IN_FLIGHT: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
@@ -318,7 +319,7 @@ impl Parts {
                     while self.job.messages.owes(to.peer, end) {
                         self.job.pause_before_retry(&mut failed)?;
                     }
-                    self.await_few(target)?;
+                    self.await_few(target, MAX_IN_FLIGHT)?;
                 }
             }
         }

@@ -78,7 +78,7 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
     // For the conflict checker a program knows that the operation is complete only after a wait, so
     // it gets a request to wait for. `is_complete` makes no progress, so that consecutive
     // operations can share a message.
-    let is_done = !edges::is_on() && request.is_complete() && !request.has_failed();
+    let is_done = !edges::is_on() && request.is_known_complete() && !request.has_failed();
     let done_at_once = if is_done { request.test() } else { Ok(false) };
     if let Ok(true) = done_at_once {
         return process::completed_request(out);
@@ -191,7 +191,7 @@ fn poll_pending(watch: &Watch) -> Polled {
     }
     let watched = watch.handles();
     let is_watched = |one: &Pending| one.is_freed || watched.is_none_or(|all| all.has(one.handle));
-    let needs_progress = pending().iter().any(|one| is_watched(one) && !one.request.is_complete());
+    let needs_progress = pending().iter().any(|one| is_watched(one) && !one.request.is_known_complete());
     // Without the lock: progress may wait until the report of a death arrives. One poll makes
     // progress for all operations.
     let mut failure = if needs_progress { process::poll_requests().err() } else { None };
@@ -203,7 +203,7 @@ fn poll_pending(watch: &Watch) -> Polled {
             let request = &pending[place].request;
             if !is_watched(&pending[place]) {
                 place += 1;
-            } else if request.is_complete() {
+            } else if request.is_known_complete() {
                 completed.push((pending.swap_remove(place), Ok(true)));
             } else if request.is_given_up() {
                 given_up.push(pending.swap_remove(place));

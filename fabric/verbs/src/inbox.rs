@@ -14,7 +14,7 @@ use crate::wr_id::WrId;
 /// Longest message in bytes.
 pub(crate) const MESSAGE: usize = Pools::MIDDLE;
 /// Number of receives of a process with few connections.
-pub(crate) const MESSAGES: u32 = 128;
+pub(crate) const MESSAGES: u32 = 192;
 /// Number of receives that are added at once.
 const ADDED: u32 = 64;
 /// Most additions.
@@ -63,8 +63,9 @@ impl Inbox {
     }
 
     /// The number of receives that connections borrow; each other receive is a connection's own.
+    /// They are enough for the largest credit windows of two connections.
     pub(crate) fn shared(&self) -> u32 {
-        self.count / 2
+        self.count - self.count / 3
     }
 
     /// The number of receives, those whose messages are being taken included.
