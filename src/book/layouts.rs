@@ -68,6 +68,6 @@
 //! - The items must lie within the target's part (`RmaRange`), and in a typed window within the
 //!   origin's slice (`Count`).
 //! - The accumulate family requires one basic type throughout (`Type`). With layouts it exists only
-//!   in [`RawWindow`](crate::RawWindow::accumulate), which takes [`Items`](crate::Items) and `At`.
+//!   in [`RawWindow`](crate::RawWindow::accumulate_items), which takes [`Items`](crate::Items) and `At`.
 //!
 //! [`costs`](super::costs) says how many remote operations a layout takes.

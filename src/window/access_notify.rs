@@ -2,10 +2,11 @@
 //! notification). Each performs an operation and then adds one to a counter of the target. The
 //! counter changes after the operation is complete at the target.
 
-use super::access::{Passive, whole};
+use super::access::whole;
 use super::accumulate::Accumulate;
 use super::element::RmaElem;
 use super::notices::Notice;
+use super::passive::Passive;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
 use super::transfer::{CountedBy, Outgoing};
@@ -98,12 +99,34 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, target, tally))
     }
 
+    /// Like [`Passive::get_notify`], and returns a request, which is complete when the data is in
+    /// `result` (`MPI_Rget_notify`).
+    ///
+    /// # Errors
+    /// As for [`Passive::put_notify`].
+    pub fn rget_notify(
+        &self,
+        target: usize,
+        displacement: usize,
+        result: &'scope mut [T],
+        notice: Notice,
+    ) -> Result<Request> {
+        const CALL: &str = "rget_notify";
+        let permit = self.0.admit(CALL, target)?;
+        let mut tally = None;
+        let (core, into) = (self.0.core, self.0.scope.sink(bytemuck::cast_slice_mut(result)));
+        core.parts.notified(CALL, permit, notice.0, CountedBy::Request(&mut tally), |counted_by| {
+            core.parts.get(permit, displacement as u64, into, counted_by)
+        })?;
+        Ok(Request::of(core, target, tally))
+    }
+
     /// Like [`Passive::get_notify`], into a buffer that the request returns with the data
     /// (`MPI_Rget_notify`).
     ///
     /// # Errors
     /// As for [`Passive::put_notify`].
-    pub fn rget_notify(
+    pub fn rget_owned_notify(
         &self,
         target: usize,
         displacement: usize,
@@ -181,12 +204,34 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, target, tally))
     }
 
+    /// Like [`Passive::get_accumulate_notify`], and returns a request, which is complete when the
+    /// previous values are in `result` (`MPI_Rget_accumulate_notify`).
+    ///
+    /// # Errors
+    /// As for [`Passive::get_accumulate_notify`].
+    pub fn rget_accumulate_notify<R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: usize,
+        source: &'scope [T],
+        result: &'scope mut [T],
+        _op: R,
+        notice: Notice,
+    ) -> Result<Request> {
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
+        let into = self.0.scope.sink(bytemuck::cast_slice_mut(result));
+        let accumulate = whole::<T>("rget_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
+        let mut tally = None;
+        self.counted(target, displacement, &accumulate, notice, CountedBy::Request(&mut tally))?;
+        Ok(Request::of(self.0.core, target, tally))
+    }
+
     /// Like [`Passive::get_accumulate_notify`], into a buffer that the request returns with the
     /// previous values (`MPI_Rget_accumulate_notify`).
     ///
     /// # Errors
     /// As for [`Passive::get_accumulate_notify`].
-    pub fn rget_accumulate_notify<R: Reduction<T>>(
+    pub fn rget_accumulate_owned_notify<R: Reduction<T>>(
         &self,
         target: usize,
         displacement: usize,

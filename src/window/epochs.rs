@@ -4,8 +4,9 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use super::access::{Access, Passive};
+use super::access::Access;
 use super::lock::Lock;
+use super::passive::Passive;
 use super::raw::Assert;
 use super::typed::Window;
 use super::{core::Core, element::RmaElem};
@@ -148,7 +149,23 @@ impl<T: RmaElem> Window<T> {
         targets: &[usize],
         body: impl for<'e> FnOnce(&StartEpoch<'e, 's, T>) -> Result<R>,
     ) -> Result<R> {
-        self.core.start(targets, true)?;
+        self.start_with(targets, Assert::NONE, body)
+    }
+
+    /// [`Window::start`] with an assertion. With NOCHECK, the only assertion that is allowed, the
+    /// program promises that all targets have called [`Window::post_with`] with NOCHECK before, and
+    /// the epoch waits for no post.
+    ///
+    /// # Errors
+    /// As for [`Window::start`]; `Assert` for another assertion.
+    pub fn start_with<'s, R>(
+        &'s self,
+        targets: &[usize],
+        assert: Assert,
+        body: impl for<'e> FnOnce(&StartEpoch<'e, 's, T>) -> Result<R>,
+    ) -> Result<R> {
+        assert.only("start", Assert::NOCHECK)?;
+        self.core.start(targets, !assert.has(Assert::NOCHECK))?;
         Access::run(&self.core, true, Core::complete_lent, |access| body(&StartEpoch(access.again())))
     }
 
@@ -176,7 +193,17 @@ impl<T: RmaElem> Window<T> {
     /// twice; `Other` if a transport failed. If only some origins could be notified, the exposure
     /// epoch is open to those, and to origins whose notice is sent later.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
-        self.core.post(origins, true)
+        self.post_with(origins, Assert::NONE)
+    }
+
+    /// [`Window::post`] with assertions: NOCHECK, NOSTORE and NOPUT. With NOCHECK the call sends no
+    /// message; the origins then call [`Window::start_with`] with NOCHECK, after this call.
+    ///
+    /// # Errors
+    /// As for [`Window::post`]; `Assert` for another assertion.
+    pub fn post_with(&self, origins: &[usize], assert: Assert) -> Result<()> {
+        assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
+        self.core.post(origins, !assert.has(Assert::NOCHECK))
     }
 
     /// Waits until all origins of [`Window::post`] have completed, and ends the exposure epoch

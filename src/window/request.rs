@@ -307,7 +307,7 @@ impl Request {
     /// ```no_run
     /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
     /// win.lock_all(|epoch| {
-    ///     let mut gets = vec![epoch.rget(1, 0, vec![0])?, epoch.rget(2, 0, vec![0])?];
+    ///     let mut gets = vec![epoch.rget_owned(1, 0, vec![0])?, epoch.rget_owned(2, 0, vec![0])?];
     ///     let mut sum = 0;
     ///     while let Some(first) = transom::Request::wait_any(&mut gets)? {
     ///         sum += gets.swap_remove(first).wait()?[0]; // in the order in which they come

@@ -90,10 +90,8 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
             ("put", Class::RmaRange, &|| win.put(bytes.as_ptr(), 8, 0, far)),
             ("get", Class::RmaRange, &|| win.get([0; 8].as_mut_ptr(), 8, 0, far)),
             ("put_items", Class::Type, &|| win.put_items(items(7), At::new(0, 0, 8, &byte))),
-            ("accumulate", Class::RmaRange, &|| win.accumulate(items(8), At::new(0, far, 8, &byte), Op::Bor)),
-            ("accumulate_elements", Class::RmaRange, &|| {
-                win.accumulate_elements(bytes.as_ptr(), 1, float, 0, far, Op::Sum)
-            }),
+            ("accumulate", Class::RmaRange, &|| win.accumulate_items(items(8), At::new(0, far, 8, &byte), Op::Bor)),
+            ("accumulate_elements", Class::RmaRange, &|| win.accumulate(bytes.as_ptr(), 1, float, 0, far, Op::Sum)),
             ("fetch_and_op", Class::RmaRange, &|| win.fetch_and_op(&[0; 8], &mut [0; 8], float, 0, far, Op::Sum)),
             ("fetch_value", Class::RmaRange, &|| win.fetch_value(1, BasicType::Int64, 0, far, Op::Sum).map(drop)),
             ("compare_and_swap", Class::RmaRange, &|| {
@@ -115,7 +113,7 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
         win.fence(Assert::NOPRECEDE)?;
         win.fetch_value(0, BasicType::Int64, world.rank(), 0, Op::Sum)?;
         // SAFETY: as above.
-        let request = unsafe { win.rput_notify(items(8), At::new(world.rank(), 0, 8, &byte), Notice(0)) };
+        let request = unsafe { win.rput_items_notify(items(8), At::new(world.rank(), 0, 8, &byte), Notice(0)) };
         same("a notified request", &request.map(drop).map_err(|error| error.class()), &Err(Class::RmaSync))?;
         same("lock_all in an epoch", &win.lock_all(Assert::NONE).map_err(|error| error.class()), &Err(Class::RmaSync))?;
         win.fence(Assert::NONE)?;
