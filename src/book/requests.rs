@@ -40,9 +40,9 @@
 //! [`rput`](crate::Passive::rput), [`rget`](crate::Passive::rget),
 //! [`raccumulate`](crate::Passive::raccumulate) and
 //! [`rget_accumulate`](crate::Passive::rget_accumulate) borrow their buffers until the epoch or
-//! scope ends, and return a [`Request`](crate::Request). The request-based calls of `RawWindow` also
-//! return a `Request`; their buffers are addresses. A program can wait for several requests of one
-//! kind together: for [all](crate::Request::wait_all), for [any](crate::Request::wait_any), for
+//! scope ends, and return a [`Request`](crate::Request). The request-based calls of `RawWindow`
+//! also return a `Request`; their buffers are addresses. A program can wait for several requests of
+//! one kind together: for [all](crate::Request::wait_all), for [any](crate::Request::wait_any), for
 //! [some](crate::Request::wait_some).
 //!
 //! ```

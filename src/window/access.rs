@@ -252,6 +252,61 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Target)
     }
 
+    /// Like [`Access::accumulate`], with `count` items of `ty` in `source` and the items of
+    /// `target` (`MPI_ACCUMULATE` with derived datatypes, MPI-4.1 §12.3.4). The offsets in `ty` are
+    /// bytes from the beginning of `source`. Both sides consist of elements `T`.
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<f64>) -> transom::Result<()> {
+    /// use transom::{At, BasicType, Datatype, ops};
+    /// // Adds three numbers to elements 7, 2 and 90 of rank 1.
+    /// let number = Datatype::basic(BasicType::Float64);
+    /// let places = Datatype::indexed_block(1, &[7, 2, 90], &number)?;
+    /// let target = At::new(1, 0, 1, &places);
+    /// win.lock_all(|epoch| epoch.accumulate_items(&[0.5, 1.5, 2.5], 3, &number, target, ops::Sum))
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`]; `Type` if the sides have different numbers of elements, or
+    /// elements of another type than `T`, or items of the target overlap; `Count` if the items
+    /// extend beyond `source`.
+    pub fn accumulate_items<R: Reduction<T>>(
+        &self,
+        source: &'scope [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+        _op: R,
+    ) -> Result<()> {
+        let permit = self.admit("accumulate", target.rank)?;
+        let from = self.scope.source(bytemuck::cast_slice(source));
+        let accumulate = items::<T>("accumulate", R::OP, (count, ty), Some(from), None, target)?;
+        self.core.parts.accumulate(permit, target.displacement, &accumulate, CountedBy::Target)
+    }
+
+    /// Like [`Access::accumulate_items`], and also gets the previous values into `count` items of
+    /// `ty` in `result` (`MPI_GET_ACCUMULATE` with derived datatypes, MPI-4.1 §12.3.4). `source`
+    /// and `result` have the same layout. With `NO_OP` `source` may be empty.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate_items`], for both buffers; `Type` if items of `result` overlap.
+    pub fn get_accumulate_items<R: Reduction<T>>(
+        &self,
+        source: &'scope [T],
+        result: &'scope mut [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+        _op: R,
+    ) -> Result<()> {
+        let permit = self.admit("get_accumulate", target.rank)?;
+        let from = self.scope.source(bytemuck::cast_slice(source));
+        let into = self.scope.sink(bytemuck::cast_slice_mut(result));
+        let accumulate = items::<T>("get_accumulate", R::OP, (count, ty), Some(from), Some(into), target)?;
+        self.core.parts.accumulate(permit, target.displacement, &accumulate, CountedBy::Target)
+    }
+
     /// Gets `result.len()` elements of `target`, from `displacement` on, each of them atomically
     /// (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`, MPI-4.1 §12.3.4).
     ///
@@ -409,4 +464,17 @@ pub(super) fn whole<'a, T: Element>(
     len: usize,
 ) -> Accumulate<'a> {
     Accumulate::of_array(call, op, T::TYPE, from.filter(|_| op != Op::NoOp), into, len)
+}
+
+/// An accumulate of items.
+pub(super) fn items<'a, T: Element>(
+    call: &'static str,
+    op: Op,
+    ours: (usize, &'a Datatype),
+    from: Option<Source>,
+    into: Option<Sink>,
+    target: At<'a>,
+) -> Result<Accumulate<'a>> {
+    let from = from.filter(|_| op != Op::NoOp);
+    Accumulate::of_items((call, op, T::TYPE), ours, from, into, (target.count, target.ty))
 }

@@ -1,12 +1,15 @@
-//! The calls that a typed window has in passive epochs alone: flushes, and operations with requests.
-//! A request-based call borrows its buffers for the lifetime of the access; a call whose name ends
-//! in `_owned` takes a buffer, which its request gives back.
+//! The calls that a typed window has in passive epochs alone: flushes, and operations with
+//! requests. A request-based call borrows its buffers for the lifetime of the access; a call whose
+//! name ends in `_owned` takes a buffer, which its request gives back.
 
-use super::access::{Access, whole};
+use super::access::{Access, items, whole};
 use super::element::RmaElem;
+use super::raw::At;
 use super::request::{BufferRequest, Request};
-use super::transfer::CountedBy;
+use super::transfer::{CountedBy, Incoming, Outgoing};
+use crate::datatype::Datatype;
 use crate::error::Result;
+use crate::memory::layout::Layout;
 use crate::reduce::Element;
 use crate::reduce::ops::Reduction;
 
@@ -111,6 +114,35 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, target, tally))
     }
 
+    /// Like [`Access::put_items`], and returns a request (`MPI_RPUT`, MPI-4.1 §12.3.5).
+    ///
+    /// # Errors
+    /// As for [`Access::put_items`].
+    pub fn rput_items(&self, source: &'scope [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<Request> {
+        let permit = self.0.admit("rput", target.rank)?;
+        let mut tally = None;
+        let bytes = self.0.scope.source(bytemuck::cast_slice(source));
+        let from = Outgoing { bytes, low: 0, layout: Layout::Items(ty, count) };
+        let counted_by = CountedBy::Request(&mut tally);
+        self.0.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), counted_by)?;
+        Ok(Request::of(self.0.core, target.rank, tally))
+    }
+
+    /// Like [`Access::get_items`], and returns a request, which is complete when the data is in
+    /// `result` (`MPI_RGET`, MPI-4.1 §12.3.5).
+    ///
+    /// # Errors
+    /// As for [`Access::get_items`].
+    pub fn rget_items(&self, result: &'scope mut [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<Request> {
+        let permit = self.0.admit("rget", target.rank)?;
+        let mut tally = None;
+        let bytes = self.0.scope.sink(bytemuck::cast_slice_mut(result));
+        let into = Incoming { bytes, low: 0, layout: Layout::Items(ty, count) };
+        let counted_by = CountedBy::Request(&mut tally);
+        self.0.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), counted_by)?;
+        Ok(Request::of(self.0.core, target.rank, tally))
+    }
+
     /// Puts the elements of `buffer`. The request returns the buffer when the buffer may be used
     /// again (`MPI_RPUT`, MPI-4.1 §12.3.5).
     ///
@@ -168,6 +200,27 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
         self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Request(&mut tally))?;
         Ok(Request::of(self.0.core, target, tally))
+    }
+
+    /// Like [`Access::accumulate_items`], and returns a request (`MPI_RACCUMULATE`).
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate_items`].
+    pub fn raccumulate_items<R: Reduction<T>>(
+        &self,
+        source: &'scope [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+        _op: R,
+    ) -> Result<Request> {
+        let permit = self.0.admit("raccumulate", target.rank)?;
+        let mut tally = None;
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
+        let accumulate = items::<T>("raccumulate", R::OP, (count, ty), Some(from), None, target)?;
+        let counted_by = CountedBy::Request(&mut tally);
+        self.0.core.parts.accumulate(permit, target.displacement, &accumulate, counted_by)?;
+        Ok(Request::of(self.0.core, target.rank, tally))
     }
 
     /// Like [`Access::get_accumulate`], and returns a request, which is complete when the previous

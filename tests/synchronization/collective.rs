@@ -46,8 +46,8 @@ pub(crate) fn threads_share_an_epoch(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// `Job::broadcast` and `Job::all_reduce` with every root, on elements of several sizes including none,
-/// and over a subset.
+/// `Job::broadcast` and `Job::all_reduce` with every root, on elements of several sizes including
+/// none, and over a subset.
 /// Shows A1, W7.
 pub(crate) fn collective_calls(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());

@@ -182,7 +182,8 @@ impl RawWindow {
         self.requested(target.rank, |counted_by| unsafe { self.get_counted(origin, target, notice, counted_by) })
     }
 
-    /// Like [`RawWindow::accumulate_items_notify`], and returns a request (`MPI_Raccumulate_notify`).
+    /// Like [`RawWindow::accumulate_items_notify`], and returns a request
+    /// (`MPI_Raccumulate_notify`).
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate_items_notify`].

@@ -84,9 +84,9 @@ impl RawWindow {
         self.core.settle(outcome)
     }
 
-    /// Combines `count` elements of `ty` at `displacement` of `target` with the elements at `origin`
-    /// (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each element is combined atomically with respect to the
-    /// whole accumulate family on the same type.
+    /// Combines `count` elements of `ty` at `displacement` of `target` with the elements at
+    /// `origin` (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each element is combined atomically with
+    /// respect to the whole accumulate family on the same type.
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `Op` if the operation is not defined on the type.
@@ -118,8 +118,8 @@ impl RawWindow {
     /// As for [`RawWindow::accumulate`].
     ///
     /// # Safety
-    /// As for [`RawWindow::put`], and as for [`RawWindow::get`] for `result`, which does not overlap
-    /// `origin`; for the bytes of the elements.
+    /// As for [`RawWindow::put`], for the bytes of the elements, and as for [`RawWindow::get`] for
+    /// `result`, which does not overlap `origin`.
     #[inline]
     #[allow(clippy::too_many_arguments)] // those of MPI_GET_ACCUMULATE, but for the types that are the same
     pub unsafe fn get_accumulate(
@@ -141,8 +141,8 @@ impl RawWindow {
         self.core.settle(outcome)
     }
 
-    /// Like [`RawWindow::accumulate`], with the items of `origin` and of `target` (`MPI_ACCUMULATE`,
-    /// MPI-4.1 §12.3.4). Both sides have the same signature.
+    /// Like [`RawWindow::accumulate`], with the items of `origin` and of `target`
+    /// (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Both sides have the same signature.
     ///
     /// # Errors
     /// As for [`RawWindow::put_items`]; `Op` if the operation is not defined on the type; `Type` if
@@ -157,8 +157,8 @@ impl RawWindow {
         self.core.settle(outcome)
     }
 
-    /// Like [`RawWindow::accumulate_items`], and also gets the previous values (`MPI_GET_ACCUMULATE`,
-    /// MPI-4.1 §12.3.4). `origin` is ignored for `MPI_NO_OP`.
+    /// Like [`RawWindow::accumulate_items`], and also gets the previous values
+    /// (`MPI_GET_ACCUMULATE`, MPI-4.1 §12.3.4). `origin` is ignored for `MPI_NO_OP`.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate_items`].
