@@ -266,9 +266,9 @@ impl Request {
         match until {
             Until::Complete { rank, .. } => {
                 let rank = *rank as usize;
-                error.is_loss_of_rank() && !error.is_unreachable(rank) && !job.progress.is_silent(rank)
+                error.lost_rank().is_some() && !error.is_unreachable(rank) && !job.progress.is_silent(rank)
             }
-            Until::Checked(_) => error.is_loss_of_rank(),
+            Until::Checked(_) => error.lost_rank().is_some(),
             Until::Counted(_) => false,
         }
     }
