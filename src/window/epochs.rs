@@ -113,8 +113,9 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Runs `body` in an epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1).
-    /// [`FenceEpoch::fence`] separates phases within the epoch. Collective. The closing fence also
-    /// runs if `body` fails, because the other ranks wait in it.
+    /// [`FenceEpoch::fence`] separates phases within the epoch: a loop within one epoch makes one
+    /// fence in each step, and a loop around this call two. Collective. The closing fence also runs
+    /// if `body` fails, because the other ranks wait in it.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, or an error of completion.
@@ -234,6 +235,27 @@ impl<'scope, 'env, T> Access<'scope, 'env, T> {
 impl<T> FenceEpoch<'_, '_, T> {
     /// Ends one phase and begins the next (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective. On return
     /// the operations that all ranks called in the phase before are complete, at origin and target.
+    /// Their buffers stay borrowed until the epoch ends. A program that changes a buffer between
+    /// two fences calls its operations in an [`Access::scope`]:
+    ///
+    /// ```
+    /// # let world = transom::init()?;
+    /// # let next = (world.rank() + 1) % world.size();
+    /// let win = transom::Window::<u64>::allocate(&world, 1)?;
+    /// let mut data = [world.rank() as u64];
+    /// win.fence(|epoch| {
+    ///     for _ in 0..world.size() {
+    ///         epoch.scope(|part| part.put(next, 0, &data))?;
+    ///         epoch.fence()?; // all puts are complete
+    ///         win.load(0, &mut data)?;
+    ///         epoch.fence()?; // all ranks have loaded
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(data, [world.rank() as u64]); // once around
+    /// win.free()?;
+    /// # Ok::<(), transom::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Other` for an operation or a barrier that could not be completed.

@@ -13,7 +13,12 @@ use crate::memory::layout::Layout;
 use crate::reduce::Element;
 use crate::reduce::ops::Reduction;
 
-/// The calls that exist only in passive epochs, those of `lock` and `lock_all` (MPI-4.1 §12.5.3).
+/// The calls that exist only in passive epochs, those of `lock` and `lock_all` (MPI-4.1 §12.5.3):
+/// flushes, operations with requests, and notified operations.
+///
+/// A call whose name begins with `r` returns a request. It borrows its buffers until the epoch or
+/// scope ends; if its name ends in `_owned`, it takes a buffer, which the request gives back
+/// ([requests](crate::book::requests)).
 #[derive(Debug)]
 pub struct Passive<'scope, 'env: 'scope, T>(pub(super) Access<'scope, 'env, T>);
 

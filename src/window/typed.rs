@@ -131,8 +131,9 @@ impl<T: RmaElem> Window<T> {
     /// §12.2.5). Collective.
     ///
     /// # Errors
-    /// `RmaSync` within an epoch; `Other` if an operation could not be completed or a transport
-    /// failed.
+    /// `RmaSync` within an epoch, also within the exposure epoch of a [`Window::post`] without
+    /// [`Window::wait`]; `Other` if an operation could not be completed or a transport failed.
+    /// After an error the window can't be freed any more, and the library keeps its memory.
     pub fn free(self) -> Result<()> {
         self.reclaim().map(drop)
     }
