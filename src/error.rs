@@ -342,9 +342,15 @@ impl Error {
         self
     }
 
-    /// Whether another rank has died or can't be reached. Operations on other ranks go on.
-    pub(crate) fn is_loss_of_rank(&self) -> bool {
-        matches!(self.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. } | ErrorKind::Peer { .. })
+    /// The rank that has died, that can't be reached, or at which an operation has failed, as a
+    /// rank of the whole job; of several ranks the first. `None` if the error has another reason.
+    /// Operations on other ranks go on.
+    pub fn lost_rank(&self) -> Option<usize> {
+        match self.kind() {
+            ErrorKind::RankDied { ranks, .. } => ranks.first().copied(),
+            ErrorKind::RankUnreachable { rank, .. } | ErrorKind::Peer { rank, .. } => Some(*rank),
+            _ => None,
+        }
     }
 
     /// Whether this is the loss of a rank that can't be reached.

@@ -87,12 +87,14 @@ fn requests_allocate_nothing(world: &Job) -> Outcome {
             let counted = allocations(|| {
                 for _ in 0..100 {
                     epoch.rput(target, 0, &source)?.wait()?;
-                    buffer = epoch.rget(target, 0, std::mem::take(&mut buffer))?.wait()?;
+                    buffer = epoch.rget_owned(target, 0, std::mem::take(&mut buffer))?.wait()?;
                     buffer = epoch.rput_owned(target, 0, std::mem::take(&mut buffer))?.wait()?;
                     let mut both =
                         [epoch.raccumulate(target, 0, &source, ops::Sum)?, epoch.rput(target, LEN, &source)?];
                     Request::wait_all(&mut both)?;
-                    old = epoch.rget_accumulate(target, 0, &source, std::mem::take(&mut old), ops::Replace)?.wait()?;
+                    old = epoch
+                        .rget_accumulate_owned(target, 0, &source, std::mem::take(&mut old), ops::Replace)?
+                        .wait()?;
                 }
                 Ok(())
             })?;

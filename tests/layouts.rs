@@ -18,6 +18,8 @@ mod bounds;
 mod halos;
 #[path = "layouts/mapped_type.rs"]
 mod mapped_type;
+#[path = "layouts/scattered.rs"]
+mod scattered;
 mod support;
 
 static TESTS: &[Test] = &[
@@ -31,6 +33,8 @@ static TESTS: &[Test] = &[
     Test::new("absurd_spans_are_errors", &[1, 2], bounds::absurd),
     Test::new("halos_of_a_plane", &[1, 2, 4], halos::plane),
     Test::new("faces_of_a_cube", &[1, 2, 3], halos::cube),
+    Test::new("sums_on_scattered_elements", &[1, 2, 4], scattered::sums),
+    Test::new("accumulates_of_wrong_items", &[1, 2], scattered::refused),
     // Shows T2.
     // Route: shm.
     Test::new("random_layouts_without_cross_memory_attach", &[2], random).with_env(&[("TRANSOM_CMA", "n")]),

@@ -93,7 +93,7 @@ fn every_operation(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let next = (me + 1) % size;
     let win = Window::<u64>::allocate(world, 64)?;
-    win.set_num_notify(12)?;
+    win.set_num_notify(14)?;
     let every_other = Datatype::vector(4, 1, 2, &Datatype::basic(BasicType::Uint64))?;
     let data: Vec<u64> = (0..8).map(|i| (me * 100 + i) as u64).collect();
     let ones = [1u64; 8];
@@ -107,7 +107,7 @@ fn every_operation(world: &Job) -> Outcome {
         // Gets and accumulates are not ordered behind puts.
         epoch.flush(next)?;
         epoch.scope(|part| part.get_notify(next, 0, &mut got, Notice(3)))?;
-        let again = epoch.rget_notify(next, 0, vec![0; 8], Notice(4))?.wait()?;
+        let again = epoch.rget_owned_notify(next, 0, vec![0; 8], Notice(4))?.wait()?;
         assert_eq!((again.as_slice(), &got[..]), (data.as_slice(), data.as_slice()));
         epoch.scope(|part| part.accumulate_notify(next, 0, &ones, ops::Sum, Notice(5)))?;
         epoch.scope(|part| part.get_accumulate_notify(next, 0, &ones, &mut old, ops::NoOp, Notice(6)))?;
@@ -115,14 +115,17 @@ fn every_operation(world: &Job) -> Outcome {
         epoch.scope(|part| part.put_notify(next, 64, &[], Notice(7)))?;
         epoch.scope(|part| part.put_notify(PROC_NULL, 0, &data, Notice(8)))?;
         epoch.raccumulate_notify(next, 8, &ones, ops::Sum, Notice(9))?.wait()?;
-        let sums = epoch.rget_accumulate_notify(next, 8, &ones, vec![9; 8], ops::Sum, Notice(10))?.wait()?;
+        let sums = epoch.rget_accumulate_owned_notify(next, 8, &ones, vec![9; 8], ops::Sum, Notice(10))?.wait()?;
         assert!(sums.iter().zip(&data).all(|(sum, put)| *sum == put + 1), "{sums:?}");
-        let first = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10];
+        epoch.scope(|part| part.rget_notify(next, 8, &mut got, Notice(11))?.wait())?;
+        epoch.scope(|part| part.rget_accumulate_notify(next, 8, &ones, &mut old, ops::Sum, Notice(12))?.wait())?;
+        assert!(got.iter().zip(&data).all(|(got, put)| *got == put + 2) && old == got, "{got:?}, {old:?}");
+        let first = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12];
         first.into_iter().try_for_each(|index| win.notices().wait(index, 1))
     })?;
     world.barrier()?;
-    let counts = (0..12).map(|index| win.notices().value(index)).collect::<transom::Result<Vec<_>>>()?;
-    same("counts", &counts, &[1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 0].to_vec())?;
+    let counts = (0..14).map(|index| win.notices().value(index)).collect::<transom::Result<Vec<_>>>()?;
+    same("counts", &counts, &[1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0].to_vec())?;
     let mut mine = [0; 24];
     win.load(0, &mut mine)?;
     let before = ((me + size - 1) % size * 100) as u64;
@@ -562,19 +565,19 @@ fn byte_level(world: &Job) -> Outcome {
     win.lock_all(Assert::NONE)?;
     // SAFETY: the buffers outlive their operations, and nothing else accesses them meanwhile.
     unsafe {
-        win.rput_notify(from, at, Notice(0))?.wait()?;
+        win.rput_items_notify(from, at, Notice(0))?.wait()?;
         win.flush(next)?;
-        win.raccumulate_notify(from, at, Op::Sum, Notice(0))?.wait()?;
-        win.rget_accumulate_notify(from, before, at, Op::Sum, Notice(0))?.wait()?;
+        win.raccumulate_items_notify(from, at, Op::Sum, Notice(0))?.wait()?;
+        win.rget_accumulate_items_notify(from, before, at, Op::Sum, Notice(0))?.wait()?;
         win.flush(next)?;
-        win.rget_notify(into, at, Notice(1))?.wait()?;
+        win.rget_items_notify(into, at, Notice(1))?.wait()?;
         assert_eq!((old, got), ([6; 4], [9; 4]));
         win.put_notify(data.as_ptr().cast(), 32, next, 4, Notice(0))?;
-        win.rput_bytes_notify(data.as_ptr().cast(), 32, next, 0, Notice(0))?.wait()?;
+        win.rput_notify(data.as_ptr().cast(), 32, next, 0, Notice(0))?.wait()?;
         win.put_items_notify(from, at, Notice(0))?;
         win.flush(next)?;
-        win.accumulate_notify(from, at, Op::Prod, Notice(0))?;
-        win.get_accumulate_notify(from, before, at, Op::Replace, Notice(0))?;
+        win.accumulate_items_notify(from, at, Op::Prod, Notice(0))?;
+        win.get_accumulate_items_notify(from, before, at, Op::Replace, Notice(0))?;
         win.flush(next)?;
         win.get_items_notify(into, at, Notice(1))?;
     }

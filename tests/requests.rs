@@ -34,16 +34,22 @@ fn every_form(world: &Job) -> Outcome {
             step(format!("{len} elements"));
             epoch.rput(next, 0, &data[..len])?.wait()?;
             epoch.flush(next)?;
-            assert_eq!(epoch.rget(next, 0, vec![0; len])?.wait()?, data[..len]);
+            assert_eq!(epoch.rget_owned(next, 0, vec![0; len])?.wait()?, data[..len]);
             epoch.raccumulate(next, 0, &ones[..len], ops::Sum)?.wait()?;
-            let mut fetched = epoch.rget_accumulate(next, 0, &ones[..len], vec![0; len], ops::Sum)?;
+            let mut fetched = epoch.rget_accumulate_owned(next, 0, &ones[..len], vec![0; len], ops::Sum)?;
             while !fetched.test()? {
                 std::thread::yield_now();
             }
             let more = |by: u64| data[..len].iter().map(move |value| value + by).collect::<Vec<_>>();
             assert_eq!(fetched.wait()?, more(1));
             epoch.flush(next)?;
-            assert_eq!(epoch.rget(next, 0, vec![0; len])?.wait()?, more(2));
+            assert_eq!(epoch.rget_owned(next, 0, vec![0; len])?.wait()?, more(2));
+            // The same with borrowed buffers.
+            let (mut got, mut before) = (vec![0; len], vec![0; len]);
+            epoch.scope(|part| part.rget(next, 0, &mut got)?.wait())?;
+            epoch.scope(|part| part.rget_accumulate(next, 0, &ones[..len], &mut before, ops::Sum)?.wait())?;
+            assert_eq!((got, before), (more(2), more(2)));
+            assert_eq!(epoch.rget_owned(next, 0, vec![0; len])?.wait()?, more(3));
         }
         Ok(())
     })?;
@@ -136,7 +142,8 @@ fn owned(world: &Job) -> Outcome {
     world.barrier()?;
     let sum = win.lock_all(|epoch| {
         let targets = 0..world.size();
-        let mut gets = targets.map(|rank| epoch.rget(rank, 10, vec![0; 80])).collect::<transom::Result<Vec<_>>>()?;
+        let mut gets =
+            targets.map(|rank| epoch.rget_owned(rank, 10, vec![0; 80])).collect::<transom::Result<Vec<_>>>()?;
         let mut sum = 0;
         while let Some(first) = Request::wait_any(&mut gets)? {
             sum += gets.swap_remove(first).wait()?.iter().sum::<u64>();
@@ -164,7 +171,7 @@ fn hundred_thousand(world: &Job) -> Outcome {
         Request::wait_all(&mut puts)?;
         epoch.flush(next)?;
         step("gets");
-        let gets = (0..COUNT).map(|at| epoch.rget(next, at, vec![0u64; 1]));
+        let gets = (0..COUNT).map(|at| epoch.rget_owned(next, at, vec![0u64; 1]));
         let gets = gets.collect::<transom::Result<Vec<BufferRequest<u64>>>>()?;
         step("waiting for the gets, the last first");
         for (at, get) in gets.into_iter().enumerate().rev() {
@@ -217,8 +224,8 @@ fn dropped(world: &Job) -> Outcome {
         for turn in 0..20u64 {
             drop(epoch.rput_owned(next, 0, vec![turn; 5000])?);
             std::mem::forget(epoch.rput_owned(next, 0, vec![turn + 100; 2500])?);
-            drop(epoch.rget(next, 0, vec![0u64; 5000])?);
-            std::mem::forget(epoch.rget(next, 0, vec![0u64; 5000])?);
+            drop(epoch.rget_owned(next, 0, vec![0u64; 5000])?);
+            std::mem::forget(epoch.rget_owned(next, 0, vec![0u64; 5000])?);
             epoch.flush(next)?;
         }
         Ok(())

@@ -44,7 +44,7 @@ impl Origin<'_> {
             unsafe {
                 match adds {
                     false => self.win.put(from, 8, 0, self.at(word)),
-                    true => self.win.accumulate_elements(from, 1, ty, 0, self.at(word), Op::Sum),
+                    true => self.win.accumulate(from, 1, ty, 0, self.at(word), Op::Sum),
                 }
             }
         });
@@ -59,8 +59,8 @@ impl Origin<'_> {
             let (into, at) = (std::ptr::from_mut(into).cast(), self.at(word));
             // SAFETY: the words and the operand outlive the flush below.
             unsafe {
-                self.win.accumulate_elements(from, 1, ty, 0, at, Op::Bxor)?;
-                self.win.get_accumulate_elements(from, into, 1, ty, 0, at, Op::Sum)
+                self.win.accumulate(from, 1, ty, 0, at, Op::Bxor)?;
+                self.win.get_accumulate(from, into, 1, ty, 0, at, Op::Sum)
             }
         });
         outcome.and(self.win.flush(0))
@@ -117,17 +117,17 @@ impl Origin<'_> {
         let (at, beyond) = (self.at(1), self.at(ATTACHED));
         // SAFETY: the values and the results outlive the flush below.
         unsafe {
-            self.win.accumulate_elements(from(3), 1, ty, 0, self.at(2), Op::Replace)?;
-            self.win.accumulate_elements(from(0), 1, ty, 0, at, Op::Replace)?;
-            self.win.get_accumulate_elements(from(1), first, 1, ty, 0, at, Op::Replace)?;
-            self.win.accumulate_elements(from(0), 1, ty, 0, beyond, Op::Replace)?;
-            self.win.get_accumulate_elements(from(2), second, 1, ty, 0, at, Op::Replace)?;
+            self.win.accumulate(from(3), 1, ty, 0, self.at(2), Op::Replace)?;
+            self.win.accumulate(from(0), 1, ty, 0, at, Op::Replace)?;
+            self.win.get_accumulate(from(1), first, 1, ty, 0, at, Op::Replace)?;
+            self.win.accumulate(from(0), 1, ty, 0, beyond, Op::Replace)?;
+            self.win.get_accumulate(from(2), second, 1, ty, 0, at, Op::Replace)?;
         }
         let mut swapped = [0; 8];
         let [expected, new] = [values[2], values[3]].map(u64::to_ne_bytes);
         self.win.compare_and_swap(CompareSwap { expected: &expected, new: &new }, &mut swapped, ty, 0, at)?;
         // SAFETY: as above.
-        unsafe { self.win.get_accumulate_elements(from(3), third, 1, ty, 0, at, Op::NoOp)? };
+        unsafe { self.win.get_accumulate(from(3), third, 1, ty, 0, at, Op::NoOp)? };
         same("the flush", &self.win.flush(0).map_err(|error| error.class()), &Err(Class::RmaRange))?;
         same("the value that was swapped", &u64::from_ne_bytes(swapped), &values[2])?;
         same("the previous values", &before, &[values[0], values[1], values[3]])
@@ -190,7 +190,7 @@ impl Origin<'_> {
             // SAFETY: the values outlive the requests.
             unsafe {
                 self.win.put(from, 8, 0, self.at(word))?;
-                Ok((word, self.win.rput_bytes(from, 8, 0, self.at(word))?))
+                Ok((word, self.win.rput(from, 8, 0, self.at(word))?))
             }
         };
         let requests: transom::Result<Vec<_>> = values.iter().enumerate().map(put).collect();

@@ -80,9 +80,7 @@ unsafe fn operate(win: &RawWindow, step: Step, from: &[u8], into: &mut [u8]) -> 
             Step::Put(len, at) => win.put(from.as_ptr(), len, 1, at as u64),
             Step::Get(len, at) => win.get(into.as_mut_ptr().add(at), len, 1, at as u64),
             Step::Fetch => win.fetch_and_op(&[], &mut into[..8], BasicType::Int64, 1, 424, Op::NoOp),
-            Step::Add(len, at) => {
-                win.accumulate_elements(from.as_ptr(), len / 8, BasicType::Int64, 1, at as u64, Op::Sum)
-            }
+            Step::Add(len, at) => win.accumulate(from.as_ptr(), len / 8, BasicType::Int64, 1, at as u64, Op::Sum),
         }
     }
 }
@@ -221,7 +219,7 @@ fn operations_by_address_end_the_epoch() {
             // SAFETY: the operand outlives the epochs.
             let put = |word| unsafe { win.put(from, 8, 1, there(word)) };
             // SAFETY: as for the put.
-            let add = |word| unsafe { win.accumulate_elements(from, 2, BasicType::Uint64, 1, there(word), Op::Sum) };
+            let add = |word| unsafe { win.accumulate(from, 2, BasicType::Uint64, 1, there(word), Op::Sum) };
             // SAFETY: the result outlives the epochs, and is not used before their ends.
             let mut get = || unsafe { win.get((&raw mut got).cast(), 8, 1, there(2)) };
             type Epoch<'e> = &'e mut dyn FnMut() -> transom::Result<()>;
@@ -285,7 +283,7 @@ fn epochs_of_all_ranks_end_with_their_data() {
                         win.put(values.as_ptr().cast(), 8 * (1 + turn % 4), to, 4 * me as u64)?;
                         if turn % 3 > 0 {
                             let (from, at) = (ones.as_ptr().cast(), 32 + 2 * me as u64);
-                            win.accumulate_elements(from, 2, BasicType::Int64, to, at, Op::Sum)?;
+                            win.accumulate(from, 2, BasicType::Int64, to, at, Op::Sum)?;
                         }
                     }
                 }

@@ -450,8 +450,8 @@ fn a_dropped_request_frees_its_buffer() {
             let each = |_| -> transom::Result<()> {
                 drop(epoch.rput_owned(next, 0, buffer())?);
                 drop(epoch.rput_owned(world.rank(), 0, buffer())?);
-                drop(epoch.rget(next, 0, buffer())?);
-                assert!(epoch.rget(next, 1, buffer()).is_err(), "one element too far");
+                drop(epoch.rget_owned(next, 0, buffer())?);
+                assert!(epoch.rget_owned(next, 1, buffer()).is_err(), "one element too far");
                 Ok(())
             };
             // The first ones make room for queues.

@@ -89,7 +89,7 @@ fn beside_refused(win: &RawWindow, other: &Window<u64>, base: u64, kind: Lock) -
     // SAFETY: the bytes are a constant.
     let put = |at| unsafe { win.put(SEVEN.as_ptr(), 8, 0, at) };
     // SAFETY: the operand outlives the epochs.
-    let add = || unsafe { win.accumulate_elements(from.as_ptr(), 1, ty, 0, there(1), Op::Sum) };
+    let add = || unsafe { win.accumulate(from.as_ptr(), 1, ty, 0, there(1), Op::Sum) };
     // Epochs with operations, after which a lock is delayed.
     let delay = || {
         (0..4).try_for_each(|_| {
@@ -148,7 +148,7 @@ fn locks_of_dynamic_windows_are_delayed() {
                 let put = |at| unsafe { win.put(SEVEN.as_ptr(), 8, 0, at) };
                 let (from, ty) = (1u64.to_ne_bytes(), BasicType::Uint64);
                 // SAFETY: the operand outlives the epochs.
-                let add = || unsafe { win.accumulate_elements(from.as_ptr(), 1, ty, 0, there(1), Op::Sum) };
+                let add = || unsafe { win.accumulate(from.as_ptr(), 1, ty, 0, there(1), Op::Sum) };
                 // SAFETY: the result outlives the epochs, and is not used before their ends.
                 let mut get = || unsafe { win.get((&raw mut got).cast(), 8, 0, there(1)) };
                 // After epochs with operations the process delays its locks.

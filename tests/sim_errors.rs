@@ -95,7 +95,7 @@ fn creations(world: &Rank, info: &Info) -> Result<Vec<transom::Error>, Box<dyn E
     ];
     for noncontig in ["true", "false"] {
         let info = info.clone().with("alloc_shared_noncontig", noncontig);
-        errors.push(refused(Window::<u64>::allocate_shared(world, 1, &info))?);
+        errors.push(refused(Window::<u64>::allocate_shared_with(world, 1, &info))?);
     }
     Ok(errors)
 }
@@ -141,7 +141,7 @@ fn a_shared_part_that_is_too_long_fails_at_all_ranks() {
             let info = Info::new().with("alloc_shared_noncontig", noncontig);
             let len = if world.rank() == 0 { usize::MAX } else { 1 };
             world.step(noncontig);
-            let error = refused(Window::<u64>::allocate_shared(world, len, &info))?;
+            let error = refused(Window::<u64>::allocate_shared_with(world, len, &info))?;
             same(&format!("{error}"), &(error.class() == Class::Size), &(world.rank() == 0))?;
         }
         Ok(())

@@ -334,7 +334,8 @@ fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
         epoch.flush(2)?;
         world.step("tests of requests that rank 2 does not answer yet");
         world.net().stop_messages_to(peer(0));
-        let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[0], vec![0], ops::Sum)?];
+        let mut gets =
+            vec![epoch.rget_owned(2, 0, vec![0])?, epoch.rget_accumulate_owned(2, 0, &[0], vec![0], ops::Sum)?];
         world.net().report_lost(peer(0), peer(1));
         for _ in 0..100 {
             let _ = gets[1].test()?;
@@ -366,7 +367,7 @@ fn a_request_to_a_rank_that_is_lost_fails_in_its_tests() {
         for some in [false, true] {
             let mut failed = 0;
             for _ in 0..100 {
-                let mut gets = [epoch.rget(1, 0, vec![1])?, epoch.rget(2, 0, vec![1])?];
+                let mut gets = [epoch.rget_owned(1, 0, vec![1])?, epoch.rget_owned(2, 0, vec![1])?];
                 let mut test = |which: usize| match some {
                     true => Request::test_some(&mut gets[which..=which]).map(|_| true),
                     false => gets[which].test(),
@@ -467,7 +468,7 @@ fn a_buffer_without_its_data_is_an_error() {
                     epoch.put_value(1, 0, 7)?;
                     epoch.flush(1)?;
                     world.net().stop_messages_to(peer(0));
-                    let fetch = || epoch.rget_accumulate(1, 1, &[1], vec![0], ops::Sum);
+                    let fetch = || epoch.rget_accumulate_owned(1, 1, &[1], vec![0], ops::Sum);
                     let mut fetches = [fetch()?, fetch()?];
                     world.net().report_lost(peer(0), peer(1));
                     let reported = if flushes { epoch.flush_all() } else { Request::wait_all(&mut fetches) };

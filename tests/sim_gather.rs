@@ -321,7 +321,7 @@ fn operations_with_requests_share_messages() {
                     })?;
                     costs.push(spent);
                     epoch.flush(0)?;
-                    let gets = (0..10).map(|at| epoch.rget(0, 2 * at, vec![0]));
+                    let gets = (0..10).map(|at| epoch.rget_owned(0, 2 * at, vec![0]));
                     let gets = gets.collect::<transom::Result<Vec<_>>>()?;
                     let found = gets.into_iter().map(|get| get.wait().map(|found| found[0]));
                     assert_eq!(found.collect::<transom::Result<Vec<_>>>()?, values, "turn {turn}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, peer, run, same};
 use transom::ops::Sum;
-use transom::{Assert, At, BasicType, Datatype, Info, Window};
+use transom::{Actor, Assert, At, BasicType, Datatype, Info, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
 
@@ -252,4 +252,33 @@ fn accumulates_travel_in_full_messages() {
         only_messages("get_accumulate", &fetch, few)?;
         same("values from before", &olds, &first.to_vec())
     });
+}
+
+/// Accumulates on scattered elements share messages where the target's CPU performs them, and give
+/// the same sums where the device does.
+/// Shows O5, M3.
+#[test]
+fn scattered_accumulates_share_messages() {
+    for amo in [SimAmo::None, SimAmo::All(Coherence::DeviceOnly)] {
+        at_rank_0(amo, |world, win, _| {
+            let places: Vec<isize> = (0..300).map(|block: isize| block * 6 + block * block % 5).collect();
+            let word = Datatype::basic(BasicType::Int64);
+            let scattered = Datatype::indexed_block(1, &places, &word)?;
+            let (values, mut olds, mut all) = (values(), vec![9; 300], vec![0; 2 * BLOCKS]);
+            let target = At::new(1, 0, 1, &scattered);
+            let add = win.lock_all_with(Assert::NOCHECK, |epoch| {
+                let first = &values[..300];
+                let add = cost(world, || epoch.scope(|part| part.accumulate_items(first, 300, &word, target, Sum)))?;
+                epoch.scope(|part| part.get_accumulate_items(first, &mut olds, 300, &word, target, Sum))?;
+                epoch.scope(|part| part.get_atomic(1, 0, &mut all))?;
+                Ok(add)
+            })?;
+            if win.actor() == Actor::Cpu {
+                only_messages("accumulate_items", &add, (300 * 40u64).div_ceil(2048 - HEAD) + 1)?;
+            }
+            same("values from before", &olds, &values[..300].to_vec())?;
+            let there = |at: usize| places.binary_search(&at.cast_signed()).map_or(0, |found| 2 * values[found]);
+            same("the sums", &all, &(0..2 * BLOCKS).map(there).collect())
+        });
+    }
 }

@@ -58,7 +58,7 @@ fn end_beside_a_loss(world: &Rank, win: &RawWindow, by_fence: bool) -> transom::
         // SAFETY: the buffers live for ever.
         unsafe {
             win.put(value(5), 8, 1, 0)?;
-            win.get_accumulate_elements(value(6), (&raw mut *old).cast(), 1, BasicType::Int64, 1, 1, Op::Sum)?;
+            win.get_accumulate(value(6), (&raw mut *old).cast(), 1, BasicType::Int64, 1, 1, Op::Sum)?;
         }
         world.net().report_lost(peer(0), peer(2));
     }
@@ -190,7 +190,7 @@ fn flush_refused_puts(win: &RawWindow, base: u64) -> transom::Result<u64> {
                 // Relaxed: the flag only requests the end.
                 while !stop.load(Ordering::Relaxed) {
                     // SAFETY: the buffer lives for ever.
-                    let put = unsafe { win.rput_bytes(from as *const u8, 8, 0, base + 8 * thread) };
+                    let put = unsafe { win.rput(from as *const u8, 8, 0, base + 8 * thread) };
                     put.and_then(|mut request| request.wait()).expect("the region is attached");
                 }
             });
@@ -327,7 +327,7 @@ fn kept_accumulates_outlast_a_call_that_finds_the_loss_of_another_rank() {
         let win = window(&team)?;
         if world.rank() == 0 {
             // SAFETY: the buffer lives for ever.
-            let add = || unsafe { win.accumulate_elements(value(1), 1, BasicType::Int64, 1, 0, Op::Sum) };
+            let add = || unsafe { win.accumulate(value(1), 1, BasicType::Int64, 1, 0, Op::Sum) };
             win.lock_all(Assert::NOCHECK)?;
             // After a burst the first operation of the next one is kept, too.
             (0..4).try_for_each(|_| add())?;

@@ -27,11 +27,11 @@ fn a_complete_request_has_its_data() {
             epoch.flush(next)?;
             // Other operations in flight, whose requests are dropped without a wait.
             let _first = epoch.rput(next, 200, &data)?;
-            let got = epoch.rget(next, 0, vec![0; 50])?;
-            let fetched = epoch.rget_accumulate(next, 50, &ones, vec![0; 50], ops::Sum)?;
+            let got = epoch.rget_owned(next, 0, vec![0; 50])?;
+            let fetched = epoch.rget_accumulate_owned(next, 50, &ones, vec![0; 50], ops::Sum)?;
             let _last = epoch.raccumulate(next, 100, &ones, ops::Sum)?;
             let fetched = fetched.wait()?;
-            let after = epoch.rget_accumulate(next, 50, &ones, vec![0; 50], ops::NoOp)?.wait()?;
+            let after = epoch.rget_accumulate_owned(next, 50, &ones, vec![0; 50], ops::NoOp)?.wait()?;
             Ok((got.wait()?, fetched, after))
         })?;
         let part: Vec<u64> = data[50..100].to_vec();
@@ -62,8 +62,8 @@ fn buffers_may_be_overwritten_after_the_wait() {
                 let buffer = vec![turn as u64 + 1; if turn % 2 == 0 { 40 } else { 1 }];
                 let mut buffer = epoch.rput_owned(other, turn * 40, buffer)?.wait()?;
                 buffer.fill(u64::MAX);
-                drop(epoch.rget(other, 0, vec![0u64; 40])?);
-                std::mem::forget(epoch.rget(other, 0, vec![0u64; 4])?);
+                drop(epoch.rget_owned(other, 0, vec![0u64; 40])?);
+                std::mem::forget(epoch.rget_owned(other, 0, vec![0u64; 4])?);
             }
             Ok(())
         })?;

@@ -234,7 +234,7 @@ fn a_long_operation_with_gaps_at_its_origin_is_refused_as_a_whole() {
             // SAFETY: the operation is flushed before the buffer ends.
             let put = |first| unsafe { win.put_items(from, at(first)) }.and(win.flush(1));
             // SAFETY: as above.
-            let add = |first| unsafe { win.accumulate(from, at(first), Op::Sum) }.and(win.flush(1));
+            let add = |first| unsafe { win.accumulate_items(from, at(first), Op::Sum) }.and(win.flush(1));
             let sum = || {
                 let mut found = vec![0u64; WORDS];
                 // SAFETY: the operation is flushed before the buffer ends.

@@ -10,9 +10,9 @@
  * that fails has no effect, unless its comment says otherwise. A NULL pointer for a required
  * argument is an error. A call that frees an object takes the address of the object's handle and
  * sets the handle to NULL; a handle that is NULL already is an error, except for transom_free_mem.
- * Counts, sizes and displacements have 64 bits; ranks are numbers from 0,
- * or TRANSOM_PROC_NULL. The sections "Safety" state requirements that the library cannot check.
- * transom(3) is the overview.
+ * Counts of elements, sizes and displacements have 64 bits; ranks and their counts are of type int.
+ * Ranks are numbers from 0, or TRANSOM_PROC_NULL. The sections "Safety" state requirements that the
+ * library cannot check. transom(3) is the overview.
  *
  * An operation (put, get, accumulate and their relatives) may still use its buffers when its call
  * returns. It is complete after transom_window_flush or transom_window_flush_all, and at the end of
@@ -26,6 +26,11 @@
 
 #include <stdint.h>
 
+
+/* The version of this header; transom_version has that of the library. */
+#define TRANSOM_VERSION_MAJOR 0
+#define TRANSOM_VERSION_MINOR 3
+#define TRANSOM_VERSION_PATCH 0
 /* The predefined datatypes: the C types of these names. They cannot be freed. */
 #define TRANSOM_INT8_T ((transom_datatype *)1)
 #define TRANSOM_INT16_T ((transom_datatype *)2)
@@ -312,6 +317,14 @@ int transom_job_subset(const transom_job *job, int count, const int *ranks, tran
 // `job` is a live handle; `ranks` has `count` numbers; `subset` points to writable memory.
 int transom_job_subset_tagged(const transom_job *job, int count, const int *ranks, uint64_t tag, transom_job **subset);
 
+// The ranks of a job or subset, as ranks of the whole job, in the order of their numbers in job.
+// *count is set to their number, and the first `capacity` of them are written to ranks.
+//
+// # Safety
+// `job` is a live handle; `ranks` has room for `capacity` numbers; `count` points to writable
+// memory.
+int transom_job_group(const transom_job *job, int capacity, int *ranks, int *count);
+
 // The ranks of job that are on this rank's node, and so can share memory with it, as ranks of the
 // whole job. Their order is that of job. *count is set to their number, and the first `capacity`
 // of them are written to ranks.
@@ -334,6 +347,15 @@ int transom_job_barrier(const transom_job *job);
 // `job` is a live handle; `route` points to writable memory.
 int transom_job_route(const transom_job *job, int rank, int *route);
 
+// The rank because of which this thread's last error happened: it has died, can't be reached, or
+// an operation at it has failed. The number is that of the whole job; of several ranks it is the
+// first. TRANSOM_PROC_NULL if the error had another reason, or no call has failed. After such an
+// error operations on other ranks go on.
+//
+// # Safety
+// `rank` points to writable memory.
+int transom_last_error_rank(int *rank);
+
 // Creates an info without keys.
 //
 // # Safety
@@ -346,10 +368,10 @@ int transom_info_create(transom_info **info);
 // `info` is a live handle; `key` and `value` end with a zero byte.
 int transom_info_set(transom_info *info, const char *key, const char *value);
 
-// Copies the value of a key to value, including the terminating zero byte, but at most *size
-// bytes. Then *size is set to the number of bytes of the whole value, and *found to 1. If the key
-// does not exist, *found is set to 0, and value and *size do not change. If *size is 0, value may
-// be NULL.
+// Copies the value of a key to value. A value that does not fit in *size bytes is cut, and the
+// copy always ends with a zero byte. If *size is 0, nothing is copied, and value may be NULL. Then
+// *size is set to the number of bytes of the whole value with its zero byte, and *found to 1. If
+// the key does not exist, *found is set to 0, and value and *size do not change.
 //
 // # Safety
 // `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and

@@ -2,7 +2,7 @@
 //! that made the call. No panic leaves this file.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -60,19 +60,22 @@ pub(crate) struct Failure {
     /// A number of this file.
     pub(crate) class: c_int,
     text: String,
+    /// The rank that was lost.
+    lost: Option<usize>,
 }
 
 impl Failure {
     #[cold]
     pub(crate) fn new(class: c_int, text: impl Into<String>) -> Failure {
-        Failure { class, text: text.into() }
+        Failure { class, text: text.into(), lost: None }
     }
 }
 
 impl From<transom::Error> for Failure {
     #[cold]
     fn from(error: transom::Error) -> Failure {
-        Failure { class: number(error.class()), text: format!("{error:#}") }
+        let lost = error.lost_rank();
+        Failure { class: number(error.class()), text: format!("{error:#}"), lost }
     }
 }
 
@@ -129,6 +132,8 @@ const STRINGS: [&CStr; 22] = [
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
+    /// The rank that the last error says is lost.
+    static LOST: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// Runs the body of a call and returns its class; stores the text if the body fails or panics.
@@ -147,13 +152,19 @@ fn words(panic: &(dyn Any + Send)) -> &str {
     fixed.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Keeps the text for [`transom_last_error`].
+/// Keeps the text for [`transom_last_error`], and the rank for [`lost_rank`].
 #[cold]
 fn recorded(failure: &Failure) -> c_int {
     let text = CString::new(failure.text.replace('\0', "\u{fffd}")).unwrap_or_default();
     // A thread that ends has lost its storage, and no caller can read the text.
     let _ = LAST.try_with(|last| last.replace(text));
+    let _ = LOST.try_with(|lost| lost.set(failure.lost));
     failure.class
+}
+
+/// The rank that was lost according to this thread's last error.
+pub(crate) fn lost_rank() -> Option<usize> {
+    LOST.try_with(Cell::get).ok().flatten()
 }
 
 /// The text of an error class, such as "TRANSOM_ERR_RANK: invalid rank". Every number has a text,

@@ -55,10 +55,10 @@ pub unsafe extern "C" fn transom_info_set(info: *mut InfoHandle, key: *const c_c
     })
 }
 
-/// Copies the value of a key to value, including the terminating zero byte, but at most *size
-/// bytes. Then *size is set to the number of bytes of the whole value, and *found to 1. If the key
-/// does not exist, *found is set to 0, and value and *size do not change. If *size is 0, value may
-/// be NULL.
+/// Copies the value of a key to value. A value that does not fit in *size bytes is cut, and the
+/// copy always ends with a zero byte. If *size is 0, nothing is copied, and value may be NULL. Then
+/// *size is set to the number of bytes of the whole value with its zero byte, and *found to 1. If
+/// the key does not exist, *found is set to 0, and value and *size do not change.
 ///
 /// # Safety
 /// `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and

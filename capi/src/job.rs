@@ -1,11 +1,12 @@
-//! The job: its ranks, subsets of them, and the barrier.
+//! The job: its ranks, subsets of them, the barrier, and the rank of which an error says that it is
+//! lost.
 
 use std::ffi::c_int;
 
 use transom::Job;
 
-use crate::constants;
-use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
+use crate::constants::{self, TRANSOM_PROC_NULL};
+use crate::error::{Failure, TRANSOM_ERR_ARG, guarded, lost_rank};
 use crate::pointers::{array_mut, borrowed, changed, out, ranks};
 
 /// One rank's membership in a job, or in a subset of its ranks. Several threads may use a handle at
@@ -157,6 +158,24 @@ pub unsafe extern "C" fn transom_job_subset_tagged(
     })
 }
 
+/// The ranks of a job or subset, as ranks of the whole job, in the order of their numbers in job.
+/// *count is set to their number, and the first `capacity` of them are written to ranks.
+///
+/// # Safety
+/// `job` is a live handle; `ranks` has room for `capacity` numbers; `count` points to writable
+/// memory.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_job_group(
+    job: *const JobHandle,
+    capacity: c_int,
+    ranks: *mut c_int,
+    count: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe { write_ranks(&self::job(job)?.group(), capacity, ranks, count) })
+}
+
 /// The ranks of job that are on this rank's node, and so can share memory with it, as ranks of the
 /// whole job. Their order is that of job. *count is set to their number, and the first `capacity`
 /// of them are written to ranks.
@@ -201,4 +220,48 @@ pub unsafe extern "C" fn transom_job_route(job: *const JobHandle, rank: c_int, r
         slot.set(constants::route(job.route(constants::rank(rank)?)?));
         Ok(())
     })
+}
+
+/// The rank because of which this thread's last error happened: it has died, can't be reached, or
+/// an operation at it has failed. The number is that of the whole job; of several ranks it is the
+/// first. TRANSOM_PROC_NULL if the error had another reason, or no call has failed. After such an
+/// error operations on other ranks go on.
+///
+/// # Safety
+/// `rank` points to writable memory.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_last_error_rank(rank: *mut c_int) -> c_int {
+    let lost = lost_rank().map_or(TRANSOM_PROC_NULL, constants::number);
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        out(rank, "rank")?.set(lost);
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{TRANSOM_ERR_OTHER, TRANSOM_SUCCESS};
+
+    fn lost() -> c_int {
+        let mut rank = -99;
+        // SAFETY: the address of a number.
+        assert_eq!(unsafe { transom_last_error_rank(&raw mut rank) }, TRANSOM_SUCCESS);
+        rank
+    }
+
+    /// Shows E3.
+    #[test]
+    fn the_rank_of_the_last_error() {
+        assert_eq!(lost(), TRANSOM_PROC_NULL, "no call has failed");
+        let died = || transom::Error::from(transom::ErrorKind::RankDied { ranks: vec![7, 3], host: "here".into() });
+        assert_eq!(guarded(|| Err(died().into())), TRANSOM_ERR_OTHER);
+        assert_eq!(lost(), 7);
+        assert_eq!(guarded(|| Ok(())), TRANSOM_SUCCESS);
+        assert_eq!(lost(), 7, "what succeeds leaves the rank");
+        assert_eq!(guarded(|| Err(Failure::new(TRANSOM_ERR_ARG, "another"))), TRANSOM_ERR_ARG);
+        assert_eq!(lost(), TRANSOM_PROC_NULL);
+    }
 }

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn transom_alloc_mem(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let (job, slot) = (self::job(job)?, out(base, "base")?);
-        let memory = job.alloc_mem(self::size(size)?, &hints(info))?;
+        let memory = job.alloc_mem_with(self::size(size)?, &hints(info))?;
         if memory.is_empty() {
             slot.set(std::ptr::null_mut());
             return Ok(());

@@ -97,7 +97,7 @@ pub unsafe extern "C" fn transom_accumulate_notify(
         let op = self::op(op)?;
         let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
-        Ok(window.accumulate_notify(origin, target, op, notice)?)
+        Ok(window.accumulate_items_notify(origin, target, op, notice)?)
     })
 }
 
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn transom_get_accumulate_notify(
         let result = items(result, result_count, result_type, target, "result")?;
         let origin = operand((origin, origin_count, origin_type), result, target, op)?;
         let target = at(target, displacement, target_count, target_type)?;
-        Ok(window.get_accumulate_notify(origin, result, target, op, notice)?)
+        Ok(window.get_accumulate_items_notify(origin, result, target, op, notice)?)
     })
 }
 
@@ -156,12 +156,12 @@ pub unsafe extern "C" fn transom_rput_notify(
     guarded(|| unsafe {
         let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
         if let Some(len) = equal_predefined_bytes((origin, origin_count, origin_type), (target_count, target_type)) {
-            slot.set(handle(window.rput_bytes_notify(origin.cast(), len, rank(target)?, displacement, notice)?));
+            slot.set(handle(window.rput_notify(origin.cast(), len, rank(target)?, displacement, notice)?));
             return Ok(());
         }
         let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
-        slot.set(handle(window.rput_notify(origin, target, notice)?));
+        slot.set(handle(window.rput_items_notify(origin, target, notice)?));
         Ok(())
     })
 }
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn transom_rget_notify(
         let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
         let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
-        slot.set(handle(window.rget_notify(origin, target, notice)?));
+        slot.set(handle(window.rget_items_notify(origin, target, notice)?));
         Ok(())
     })
 }
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn transom_raccumulate_notify(
         let op = self::op(op)?;
         let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
-        slot.set(handle(window.raccumulate_notify(origin, target, op, notice)?));
+        slot.set(handle(window.raccumulate_items_notify(origin, target, op, notice)?));
         Ok(())
     })
 }
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn transom_rget_accumulate_notify(
         let result = items(result, result_count, result_type, target, "result")?;
         let origin = operand((origin, origin_count, origin_type), result, target, op)?;
         let target = at(target, displacement, target_count, target_type)?;
-        slot.set(handle(window.rget_accumulate_notify(origin, result, target, op, notice)?));
+        slot.set(handle(window.rget_accumulate_items_notify(origin, result, target, op, notice)?));
         Ok(())
     })
 }

@@ -227,7 +227,7 @@ pub unsafe extern "C" fn transom_accumulate(
     guarded(|| unsafe {
         let window = self::window(window)?;
         let origin = items(origin, origin_count, origin_type, target, "origin")?;
-        Ok(window.accumulate(origin, at(target, displacement, target_count, target_type)?, self::op(op)?)?)
+        Ok(window.accumulate_items(origin, at(target, displacement, target_count, target_type)?, self::op(op)?)?)
     })
 }
 
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn transom_get_accumulate(
         let (window, op) = (self::window(window)?, self::op(op)?);
         let result = items(result, result_count, result_type, target, "result")?;
         let origin = operand((origin, origin_count, origin_type), result, target, op)?;
-        Ok(window.get_accumulate(origin, result, at(target, displacement, target_count, target_type)?, op)?)
+        Ok(window.get_accumulate_items(origin, result, at(target, displacement, target_count, target_type)?, op)?)
     })
 }
 

@@ -51,7 +51,7 @@ pub unsafe extern "C" fn transom_rput(
     guarded(|| unsafe {
         let origin = items(origin, origin_count, origin_type, target, "origin");
         let target = at(target, displacement, target_count, target_type);
-        posted(window, request, origin, target, |window, origin, target| window.rput(origin, target))
+        posted(window, request, origin, target, |window, origin, target| window.rput_items(origin, target))
     })
 }
 
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn transom_rget(
     guarded(|| unsafe {
         let origin = items(origin, origin_count, origin_type, target, "origin");
         let target = at(target, displacement, target_count, target_type);
-        posted(window, request, origin, target, |window, origin, target| window.rget(origin, target))
+        posted(window, request, origin, target, |window, origin, target| window.rget_items(origin, target))
     })
 }
 
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn transom_raccumulate(
         let op = self::op(op)?;
         let origin = items(origin, origin_count, origin_type, target, "origin");
         let target = at(target, displacement, target_count, target_type);
-        posted(window, request, origin, target, |window, origin, target| window.raccumulate(origin, target, op))
+        posted(window, request, origin, target, |window, origin, target| window.raccumulate_items(origin, target, op))
     })
 }
 
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn transom_rget_accumulate(
         let origin = operand((origin, origin_count, origin_type), result, target, op);
         let target = at(target, displacement, target_count, target_type);
         posted(window, request, origin, target, |window, origin, target| {
-            window.rget_accumulate(origin, result, target, op)
+            window.rget_accumulate_items(origin, result, target, op)
         })
     })
 }

@@ -7,7 +7,15 @@ use std::path::Path;
 
 /// The output of cbindgen.
 fn made(folder: &Path) -> String {
-    let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("cbindgen.toml is right");
+    let mut config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("cbindgen.toml is right");
+    let [major, minor, patch] =
+        [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")];
+    let version = format!(
+        "\n\n/* The version of this header; transom_version has that of the library. */\n\
+         #define TRANSOM_VERSION_MAJOR {major}\n#define TRANSOM_VERSION_MINOR {minor}\n\
+         #define TRANSOM_VERSION_PATCH {patch}"
+    );
+    config.after_includes = Some(version + &config.after_includes.unwrap_or_default());
     let bindings = cbindgen::Builder::new().with_crate(folder).with_config(config).generate().expect("bindings");
     let mut text = Vec::new();
     bindings.write(&mut text);

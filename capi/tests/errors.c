@@ -23,6 +23,10 @@ static void without_handles(void) {
     FAILS(TRANSOM_ERR_ARG, "job is NULL", transom_job_rank(NULL, &number));
     FAILS(TRANSOM_ERR_ARG, "rank is NULL", transom_job_rank(world, NULL));
     FAILS(TRANSOM_ERR_ARG, "job is NULL", transom_job_barrier(NULL));
+    OK(transom_last_error_rank(&number));
+    CHECK(number == TRANSOM_PROC_NULL);
+    FAILS(TRANSOM_ERR_ARG, "rank is NULL", transom_last_error_rank(NULL));
+    FAILS(TRANSOM_ERR_ARG, "job is NULL", transom_job_group(NULL, 1, &number, &number));
     FAILS(TRANSOM_ERR_ARG, "ranks is NULL", transom_job_subset(world, 1, NULL, &job));
     FAILS(TRANSOM_ERR_ARG, "ranks: the number -1 is negative", transom_job_subset(world, -1, NULL, &job));
     FAILS(TRANSOM_ERR_ARG, "job is NULL", transom_window_allocate(NULL, 8, 8, NULL, &base, &none));

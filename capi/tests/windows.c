@@ -199,6 +199,8 @@ static void subset(void) {
     OK(transom_job_rank(half, &rank));
     OK(transom_job_size(half, &many));
     CHECK(many == count && ranks[rank] == me);
+    OK(transom_job_group(half, 64, found, &many));
+    CHECK(many == count && memcmp(found, ranks, (size_t)count * sizeof(int)) == 0);
     OK(transom_window_allocate(half, 8, 8, NULL, &base, &window));
     OK(transom_window_group(window, 64, found, &many));
     CHECK(many == count && memcmp(found, ranks, (size_t)count * sizeof(int)) == 0);

@@ -1,6 +1,6 @@
 //! Code shared by the benchmarks: the number of iterations, the window, and the loop within epochs.
 
-use transom::{Info, Job, LockAllEpoch, RmaElem, SharedPart, Window};
+use transom::{Job, LockAllEpoch, RmaElem, SharedPart, Window};
 
 use crate::measure::{Batch, Counts, Times, alternate};
 use crate::options::{Creation, Options, Synchronization};
@@ -19,7 +19,7 @@ pub(crate) fn counts(options: &Options, size: usize) -> Counts {
 pub(crate) fn window<T: RmaElem>(world: &Job, options: &Options, len: usize) -> Outcome<Window<T>> {
     Ok(match options.creation {
         Creation::Allocate => Window::allocate(world, len)?,
-        Creation::Shared => Window::allocate_shared(world, len, &Info::new())?,
+        Creation::Shared => Window::allocate_shared(world, len)?,
         Creation::Create => Window::create(world, vec![T::zeroed(); len])?,
     })
 }

@@ -46,7 +46,7 @@ fn get(options: &Options, win: &Window<u8>, buffer: &mut [u8], turn: usize) -> O
     let size = buffer.len();
     let mut own = vec![0; size];
     let row = win.lock_all(|epoch| {
-        let mut one = || epoch.scope(|part| part.rget_into(1, 0, &mut own)?.wait());
+        let mut one = || epoch.scope(|part| part.rget(1, 0, &mut own)?.wait());
         let mut requests = |count: usize| Ok((0..count).try_for_each(|_| one())?);
         let mut plain =
             |count: usize| Ok((0..count).try_for_each(|_| epoch.scope(|part| part.get(1, 0, &mut *buffer)))?);

@@ -63,7 +63,9 @@
 //!   another type as a value, `Ok(Err(error))`, and the caller writes `win.lock_all(...)??`.
 //!
 //! A failure is reported once: by the first wait for a request, flush or end of an epoch that
-//! completes the operation. There are no error handlers: an error is a value, and `?` passes it on.
+//! completes the operation. A call that completes operations on several targets returns the first
+//! failure, and the others count as reported. There are no error handlers: an error is a value, and
+//! `?` passes it on.
 //!
 //! # The death of a rank
 //!
@@ -71,6 +73,7 @@
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), and a machine that does not answer as
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
 //! gets no report. A flush and the end of an epoch first complete the operations on live ranks.
+//! [`Error::lost_rank`](crate::Error::lost_rank) has the rank's number.
 //!
 //! Most launchers end the job before such an error is printed; `transom-run --grace SECONDS` gives
 //! the other ranks time to report it. The section "When a rank fails" of docs/running.md has the

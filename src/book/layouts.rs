@@ -38,6 +38,34 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
+//! # Adding to scattered elements
+//!
+//! The accumulate family takes datatypes too. Programs that assemble a matrix, or deposit particles
+//! on a grid, add many numbers to elements of another rank whose places have no pattern. One
+//! [`accumulate_items`](crate::Access::accumulate_items) does this for all places of a rank:
+//!
+//! ```
+//! use transom::{At, BasicType, Datatype, Window, ops};
+//!
+//! let world = transom::init()?;
+//! let win = Window::<f64>::allocate(&world, 100)?;
+//! let number = Datatype::basic(BasicType::Float64);
+//! let places = Datatype::indexed_block(1, &[7, 2, 90], &number)?; // each place once
+//! let values = [0.5, 1.5, 2.5];
+//! win.lock_all(|epoch| epoch.accumulate_items(&values, 3, &number, At::new(0, 0, 1, &places), ops::Sum))?;
+//! world.barrier()?; // all ranks have added
+//! if world.rank() == 0 {
+//!     let mut all = [0.0; 100];
+//!     win.sync();
+//!     win.load(0, &mut all)?;
+//!     assert_eq!(all[7], 0.5 * world.size() as f64);
+//! }
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! [`get_accumulate_items`](crate::Access::get_accumulate_items) also gets the previous values.
+//!
 //! # Extent
 //!
 //! The second item begins one *extent* after the first. In general the extent is the distance from
@@ -67,7 +95,7 @@
 //!   them: a byte that two items share then gets the value of one of the two.
 //! - The items must lie within the target's part (`RmaRange`), and in a typed window within the
 //!   origin's slice (`Count`).
-//! - The accumulate family requires one basic type throughout (`Type`). With layouts it exists only
-//!   in [`RawWindow`](crate::RawWindow::accumulate), which takes [`Items`](crate::Items) and `At`.
+//! - The accumulate family requires one basic type throughout (`Type`); in a `Window<T>` this is
+//!   that of `T`.
 //!
 //! [`costs`](super::costs) says how many remote operations a layout takes.

@@ -49,19 +49,19 @@
 //!
 //! | MPI | here |
 //! |---|---|
-//! | `MPI_Accumulate` | [`Access::accumulate`](crate::Access::accumulate), [`RawWindow::accumulate`](crate::RawWindow::accumulate) |
-//! | `MPI_Compare_and_swap` | [`Access::compare_and_swap`](crate::Access::compare_and_swap), [`RawWindow::compare_and_swap`](crate::RawWindow::compare_and_swap), which wait; [`Access::start_compare_and_swap`](crate::Access::start_compare_and_swap), which does not |
-//! | `MPI_Fetch_and_op` | [`Access::fetch_and_op`](crate::Access::fetch_and_op), [`Access::fetch_add`](crate::Access::fetch_add), [`Access::swap`](crate::Access::swap), [`Access::fetch_value`](crate::Access::fetch_value), [`RawWindow::fetch_and_op`](crate::RawWindow::fetch_and_op), which wait; [`Access::start_fetch_and_op`](crate::Access::start_fetch_and_op), which does not |
+//! | `MPI_Accumulate` | [`Access::accumulate`](crate::Access::accumulate), [`Access::accumulate_items`](crate::Access::accumulate_items), [`RawWindow::accumulate`](crate::RawWindow::accumulate), [`RawWindow::accumulate_items`](crate::RawWindow::accumulate_items) |
+//! | `MPI_Compare_and_swap` | [`Access::compare_and_swap`](crate::Access::compare_and_swap), [`RawWindow::compare_and_swap`](crate::RawWindow::compare_and_swap), which wait; [`Access::start_compare_and_swap`](crate::Access::start_compare_and_swap), [`RawWindow::start_compare_and_swap`](crate::RawWindow::start_compare_and_swap), which do not |
+//! | `MPI_Fetch_and_op` | [`Access::fetch_and_op`](crate::Access::fetch_and_op), [`Access::fetch_add`](crate::Access::fetch_add), [`Access::swap`](crate::Access::swap), [`Access::fetch_value`](crate::Access::fetch_value), [`RawWindow::fetch_and_op`](crate::RawWindow::fetch_and_op), [`RawWindow::fetch_value`](crate::RawWindow::fetch_value), which wait; [`Access::start_fetch_and_op`](crate::Access::start_fetch_and_op), [`RawWindow::start_fetch_and_op`](crate::RawWindow::start_fetch_and_op), which do not |
 //! | `MPI_Get` | [`Access::get`](crate::Access::get), [`Access::get_items`](crate::Access::get_items), [`RawWindow::get`](crate::RawWindow::get), [`RawWindow::get_items`](crate::RawWindow::get_items) |
-//! | `MPI_Get_accumulate` | [`Access::get_accumulate`](crate::Access::get_accumulate), [`Access::get_atomic`](crate::Access::get_atomic), [`RawWindow::get_accumulate`](crate::RawWindow::get_accumulate) |
+//! | `MPI_Get_accumulate` | [`Access::get_accumulate`](crate::Access::get_accumulate), [`Access::get_accumulate_items`](crate::Access::get_accumulate_items), [`Access::get_atomic`](crate::Access::get_atomic), [`RawWindow::get_accumulate`](crate::RawWindow::get_accumulate), [`RawWindow::get_accumulate_items`](crate::RawWindow::get_accumulate_items) |
 //! | `MPI_Put` | [`Access::put`](crate::Access::put), [`Access::put_value`](crate::Access::put_value), [`Access::put_items`](crate::Access::put_items), [`RawWindow::put`](crate::RawWindow::put), [`RawWindow::put_items`](crate::RawWindow::put_items) |
-//! | `MPI_Raccumulate` | [`Passive::raccumulate`](crate::Passive::raccumulate), [`RawWindow::raccumulate`](crate::RawWindow::raccumulate) |
-//! | `MPI_Rget` | [`Passive::rget`](crate::Passive::rget), [`Passive::rget_into`](crate::Passive::rget_into), [`RawWindow::rget`](crate::RawWindow::rget) |
-//! | `MPI_Rget_accumulate` | [`Passive::rget_accumulate`](crate::Passive::rget_accumulate), [`RawWindow::rget_accumulate`](crate::RawWindow::rget_accumulate) |
-//! | `MPI_Rput` | [`Passive::rput`](crate::Passive::rput), [`Passive::rput_owned`](crate::Passive::rput_owned), [`RawWindow::rput`](crate::RawWindow::rput) |
+//! | `MPI_Raccumulate` | [`Passive::raccumulate`](crate::Passive::raccumulate), [`Passive::raccumulate_items`](crate::Passive::raccumulate_items), [`RawWindow::raccumulate_items`](crate::RawWindow::raccumulate_items) |
+//! | `MPI_Rget` | [`Passive::rget`](crate::Passive::rget), [`Passive::rget_owned`](crate::Passive::rget_owned), [`Passive::rget_items`](crate::Passive::rget_items), [`RawWindow::rget`](crate::RawWindow::rget), [`RawWindow::rget_items`](crate::RawWindow::rget_items) |
+//! | `MPI_Rget_accumulate` | [`Passive::rget_accumulate`](crate::Passive::rget_accumulate), [`Passive::rget_accumulate_owned`](crate::Passive::rget_accumulate_owned), [`RawWindow::rget_accumulate_items`](crate::RawWindow::rget_accumulate_items) |
+//! | `MPI_Rput` | [`Passive::rput`](crate::Passive::rput), [`Passive::rput_owned`](crate::Passive::rput_owned), [`Passive::rput_items`](crate::Passive::rput_items), [`RawWindow::rput`](crate::RawWindow::rput), [`RawWindow::rput_items`](crate::RawWindow::rput_items) |
 //! | `MPI_Win_allocate` | [`Window::allocate`](crate::Window::allocate), [`Window::allocate_with`](crate::Window::allocate_with), [`RawWindow::allocate`](crate::RawWindow::allocate) |
 //! | `MPI_WIN_ALLOCATE_CPTR` | not here, because it is Fortran's form of `MPI_Win_allocate` |
-//! | `MPI_Win_allocate_shared` | [`Window::allocate_shared`](crate::Window::allocate_shared), [`RawWindow::allocate_shared`](crate::RawWindow::allocate_shared) |
+//! | `MPI_Win_allocate_shared` | [`Window::allocate_shared`](crate::Window::allocate_shared), [`Window::allocate_shared_with`](crate::Window::allocate_shared_with), [`RawWindow::allocate_shared`](crate::RawWindow::allocate_shared) |
 //! | `MPI_WIN_ALLOCATE_SHARED_CPTR` | not here, because it is Fortran's form of `MPI_Win_allocate_shared` |
 //! | `MPI_Win_attach` | [`RawWindow::attach`](crate::RawWindow::attach); there is no typed form |
 //! | `MPI_Win_complete` | the end of [`Window::start`](crate::Window::start), [`RawWindow::complete`](crate::RawWindow::complete) |
@@ -79,12 +79,12 @@
 //! | `MPI_Win_get_info` | [`Window::info`](crate::Window::info), [`RawWindow::info`](crate::RawWindow::info) |
 //! | `MPI_Win_lock` | [`Window::lock`](crate::Window::lock), [`Window::lock_with`](crate::Window::lock_with), [`RawWindow::lock`](crate::RawWindow::lock) |
 //! | `MPI_Win_lock_all` | [`Window::lock_all`](crate::Window::lock_all), [`Window::lock_all_with`](crate::Window::lock_all_with), [`RawWindow::lock_all`](crate::RawWindow::lock_all) |
-//! | `MPI_Win_post` | [`Window::post`](crate::Window::post), [`RawWindow::post`](crate::RawWindow::post) |
+//! | `MPI_Win_post` | [`Window::post`](crate::Window::post), [`Window::post_with`](crate::Window::post_with), [`RawWindow::post`](crate::RawWindow::post) |
 //! | `MPI_Win_set_attr` | not here, because attributes of users are fields of their own structs |
 //! | `MPI_Win_set_info` | [`Window::set_info`](crate::Window::set_info), [`RawWindow::set_info`](crate::RawWindow::set_info) |
 //! | `MPI_Win_shared_query` | [`Window::shared_query`](crate::Window::shared_query), [`Window::shared_len`](crate::Window::shared_len), [`Window::load_from`](crate::Window::load_from), [`Window::store_to`](crate::Window::store_to), [`RawWindow::shared_query`](crate::RawWindow::shared_query) |
 //! | `MPI_WIN_SHARED_QUERY_CPTR` | not here, because it is Fortran's form of `MPI_Win_shared_query` |
-//! | `MPI_Win_start` | [`Window::start`](crate::Window::start), [`RawWindow::start`](crate::RawWindow::start) |
+//! | `MPI_Win_start` | [`Window::start`](crate::Window::start), [`Window::start_with`](crate::Window::start_with), [`RawWindow::start`](crate::RawWindow::start) |
 //! | `MPI_Win_sync` | [`Window::sync`](crate::Window::sync), [`Passive::sync`](crate::Passive::sync), [`RawWindow::sync`](crate::RawWindow::sync) |
 //! | `MPI_Win_test` | [`Window::test`](crate::Window::test), [`RawWindow::test`](crate::RawWindow::test) |
 //! | `MPI_Win_unlock` | the end of [`Window::lock`](crate::Window::lock), [`RawWindow::unlock`](crate::RawWindow::unlock) |
@@ -148,7 +148,7 @@
 //! |---|---|
 //! | `MPI_ADDRESS_KIND` | `usize` in typed windows, `u64` in raw ones: displacements and addresses |
 //! | `MPI_Aint` | `usize` in typed windows, `u64` in raw ones: displacements and addresses |
-//! | `MPI_Alloc_mem` | [`Job::alloc_mem`](crate::Job::alloc_mem); [`Window::create_over`](crate::Window::create_over) makes windows of it, and [`Window::allocate`](crate::Window::allocate) allocates its own memory |
+//! | `MPI_Alloc_mem` | [`Job::alloc_mem`](crate::Job::alloc_mem), [`Job::alloc_mem_with`](crate::Job::alloc_mem_with); [`Window::create_over`](crate::Window::create_over) makes windows of it, and [`Window::allocate`](crate::Window::allocate) allocates its own memory |
 //! | `MPI_Barrier` | [`Job::barrier`](crate::Job::barrier); it [synchronizes no memory](super::traps) |
 //! | `MPI_Bcast` | [`Job::broadcast`](crate::Job::broadcast), a simple form for small programs |
 //! | `MPI_BOTTOM` | a null pointer, which [`RawWindow::base`](crate::RawWindow::base) gives for a dynamic window; displacements there are addresses |
@@ -175,7 +175,7 @@
 //! | `MPI_Op` | [`Op`](crate::Op), or one of the types of [`ops`](crate::ops) |
 //! | `MPI_PROC_NULL` | [`PROC_NULL`](crate::PROC_NULL) |
 //! | `MPI_REAL` | `f32`, [`BasicType::Float32`](crate::BasicType::Float32) |
-//! | `MPI_Reduce` | [`Job::reduce`](crate::Job::reduce), a simple form for small programs, which gives all ranks the result |
+//! | `MPI_Reduce` | [`Job::all_reduce`](crate::Job::all_reduce), a simple form for small programs, which gives all ranks the result |
 //! | `MPI_Request` | [`Request`](crate::Request), [`BufferRequest`](crate::BufferRequest) |
 //! | `MPI_Request_free` | not here, because MPI forbids it for one-sided operations; a [`Request`](crate::Request) may be dropped |
 //! | `MPI_REQUEST_NULL` | a [`Request`](crate::Request) that is not [active](crate::Request::is_active) |

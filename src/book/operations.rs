@@ -103,6 +103,37 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
+//! # A sum over all ranks in each step
+//!
+//! [`Job::all_reduce`](crate::Job::all_reduce) gives all ranks a sum or a maximum, and creates two
+//! windows in each call. A program that needs a sum in each step, for example to learn whether any
+//! rank still has work, keeps a window for it. Three elements in turn suffice: while one is added
+//! to, the next is already zero, and slow ranks may still read the one before.
+//!
+//! ```
+//! let world = transom::init()?;
+//! let win = transom::Window::<u64>::allocate(&world, 3)?; // only rank 0's part is used
+//! let mut work = world.rank() as u64; // the items that this rank still has
+//! let mut step = 0;
+//! win.lock_all(|epoch| {
+//!     loop {
+//!         epoch.fetch_add(0, step % 3, work)?;
+//!         world.barrier()?; // all ranks have added
+//!         if epoch.fetch_value(0, step % 3)? == 0 {
+//!             return Ok(());
+//!         }
+//!         if world.rank() == 0 {
+//!             epoch.swap(0, (step + 2) % 3, 0)?; // all ranks have read it in the step before
+//!         }
+//!         work = work.saturating_sub(1);
+//!         step += 1;
+//!     }
+//! })?;
+//! assert_eq!(step, world.size() - 1);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
 //! # Vector code or CPU atomics
 //!
 //! On *mapped* memory, which the origin can load and store, the hint `mpi_accumulate_granularity`

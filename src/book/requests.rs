@@ -10,10 +10,11 @@
 //!
 //! # Requests that own their buffers
 //!
-//! In a `Window<T>`, [`rget`](crate::Passive::rget), [`rput_owned`](crate::Passive::rput_owned) and
-//! [`rget_accumulate`](crate::Passive::rget_accumulate) take a buffer and give it back through a
-//! [`BufferRequest`](crate::BufferRequest). A program can thus fetch one block while it processes
-//! another, and two buffers suffice for any number of blocks:
+//! In a `Window<T>`, the calls whose names end in `_owned` take a buffer and give it back through a
+//! [`BufferRequest`](crate::BufferRequest): [`rget_owned`](crate::Passive::rget_owned),
+//! [`rput_owned`](crate::Passive::rput_owned) and
+//! [`rget_accumulate_owned`](crate::Passive::rget_accumulate_owned). A program can thus fetch one
+//! block while it processes another, and two buffers suffice for any number of blocks:
 //!
 //! ```
 //! let world = transom::init()?;
@@ -21,9 +22,9 @@
 //! let win = transom::Window::<u64>::create(&world, (0..1000).collect())?;
 //! let sum = win.lock_all(|epoch| {
 //!     let (mut sum, mut spare) = (0, vec![0; 100]);
-//!     let mut next = epoch.rget(me, 0, vec![0; 100])?;
+//!     let mut next = epoch.rget_owned(me, 0, vec![0; 100])?;
 //!     for block in 1..10 {
-//!         let ahead = epoch.rget(me, 100 * block, spare)?;
+//!         let ahead = epoch.rget_owned(me, 100 * block, spare)?;
 //!         spare = std::mem::replace(&mut next, ahead).wait()?;
 //!         sum += spare.iter().sum::<u64>(); // while the next block is in flight
 //!     }
@@ -36,11 +37,12 @@
 //!
 //! # Requests that borrow their buffers
 //!
-//! [`rput`](crate::Passive::rput), [`raccumulate`](crate::Passive::raccumulate) and
-//! [`rget_into`](crate::Passive::rget_into) borrow their buffer for the epoch and return a
-//! [`Request`](crate::Request). The request-based calls of `RawWindow` also return a `Request`;
-//! their buffers are addresses. A program can wait for several requests of one kind together: for
-//! [all](crate::Request::wait_all), for [any](crate::Request::wait_any), for
+//! [`rput`](crate::Passive::rput), [`rget`](crate::Passive::rget),
+//! [`raccumulate`](crate::Passive::raccumulate) and
+//! [`rget_accumulate`](crate::Passive::rget_accumulate) borrow their buffers until the epoch or
+//! scope ends, and return a [`Request`](crate::Request). The request-based calls of `RawWindow`
+//! also return a `Request`; their buffers are addresses. A program can wait for several requests of
+//! one kind together: for [all](crate::Request::wait_all), for [any](crate::Request::wait_any), for
 //! [some](crate::Request::wait_some).
 //!
 //! ```
@@ -58,7 +60,7 @@
 //!     assert!(sums.iter().all(|sum| !sum.is_active()));
 //!     epoch.flush(me)?; // so that the gets read the sums
 //!
-//!     let mut gets = vec![epoch.rget(me, 0, vec![0.0; 4])?, epoch.rget(me, 4, vec![0.0; 4])?];
+//!     let mut gets = vec![epoch.rget_owned(me, 0, vec![0.0; 4])?, epoch.rget_owned(me, 4, vec![0.0; 4])?];
 //!     while let Some(first) = Request::wait_any(&mut gets)? {
 //!         assert_eq!(gets.swap_remove(first).wait()?, [0.5; 4]); // in the order of completion
 //!     }

@@ -6,12 +6,12 @@
 //! [`Job::subset`](crate::Job::subset) makes such a job:
 //!
 //! ```
-//! use transom::{Info, Window};
+//! use transom::Window;
 //!
 //! let world = transom::init()?;
 //! let node = world.subset(&world.node_ranks())?;
 //! let (me, right) = (node.rank() as i64, (node.rank() + 1) % node.size());
-//! let win = Window::<i64>::allocate_shared(&node, 4, &Info::new())?;
+//! let win = Window::<i64>::allocate_shared(&node, 4)?;
 //! win.store(0, &[me, me + 1, me + 2, me + 3])?;
 //! win.sync(); // orders my stores before the barrier
 //! node.barrier()?;
@@ -24,7 +24,8 @@
 //! ```
 //!
 //! The parts are adjacent, in the order of the ranks. With the hint `alloc_shared_noncontig=true`
-//! each part is a separate allocation.
+//! ([`allocate_shared_with`](crate::Window::allocate_shared_with)) each part is a separate
+//! allocation.
 //!
 //! # Pointers
 //!

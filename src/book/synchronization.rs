@@ -133,7 +133,8 @@
 //! # Assertions
 //!
 //! An assertion is a promise of the program, which lets a call omit work (§12.5.5). In a
-//! `Window<T>`, [`lock_with`](crate::Window::lock_with) and
+//! `Window<T>`, [`post_with`](crate::Window::post_with),
+//! [`start_with`](crate::Window::start_with), [`lock_with`](crate::Window::lock_with) and
 //! [`lock_all_with`](crate::Window::lock_all_with) take assertions; in a `RawWindow`, `fence`,
 //! `post`, `start`, `lock` and `lock_all` do.
 //!

@@ -57,13 +57,13 @@
 //! node map the parts without XPMEM, and [`is_mapped`](crate::Window::is_mapped) is true.
 //!
 //! ```
-//! use transom::{Info, Window};
+//! use transom::Window;
 //!
 //! let world = transom::init()?;
-//! let memory = world.alloc_mem(1 << 16, &Info::new())?;
+//! let memory = world.alloc_mem(1 << 16)?;
 //! memory.store(0, b"a header");
 //! // The elements begin after the header.
-//! let win = Window::<f64>::create_over(&world, &memory, 64, 1000, &Info::new())?;
+//! let win = Window::<f64>::create_over(&world, &memory, 64, 1000)?;
 //! assert!(win.is_mapped());
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())

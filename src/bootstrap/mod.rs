@@ -2,6 +2,7 @@
 //! before a transport exists. Contains the [`Bootstrap`] trait, its implementations, and the choice
 //! among them. Knows the environments of launchers; independent of windows, transports and memory.
 
+#[doc(hidden)]
 pub mod counted;
 mod detect;
 mod error;
@@ -10,6 +11,7 @@ mod gather;
 #[allow(unsafe_code)]
 mod inherited;
 pub(crate) mod lines;
+#[doc(hidden)]
 pub mod local;
 mod mapping;
 pub mod pmi1;

@@ -298,6 +298,9 @@ pub enum ArgumentError {
     /// A derived type of several predefined ones in an accumulate.
     #[error("the datatype has several predefined types; accumulates require a single one")]
     NotUniform,
+    /// The target's datatype has elements of another type than the window.
+    #[error("the target's datatype has elements of {}, and the window has elements of {}", .0.name(), .1.name())]
+    OtherElements(BasicType, BasicType),
     /// An operation that is not defined on the type.
     #[error("{} is not defined on {}", op.name(), ty.name())]
     Undefined {

@@ -177,7 +177,7 @@ impl JobCore {
     pub(crate) fn go_on_after(&self, error: &mut Error, left: impl Fn() -> u64) -> bool {
         let mut stillness = Stillness::begin(Instant::now(), left());
         while left() > 0 {
-            if !error.is_loss_of_rank() || stillness.is_over() {
+            if error.lost_rank().is_none() || stillness.is_over() {
                 return false;
             }
             self.progress.call_hook();

@@ -10,7 +10,6 @@ use super::accumulate::{Accumulate, MAX_ELEMENT_BYTES};
 use super::core::Core;
 use super::element::RmaElem;
 use super::raw::At;
-use super::request::{BufferRequest, Request};
 use super::transfer::{CountedBy, Incoming, Outgoing};
 use crate::buffers::{self, AtEnd, Scope, Sink, Source};
 use crate::datatype::Datatype;
@@ -253,6 +252,61 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Target)
     }
 
+    /// Like [`Access::accumulate`], with `count` items of `ty` in `source` and the items of
+    /// `target` (`MPI_ACCUMULATE` with derived datatypes, MPI-4.1 §12.3.4). The offsets in `ty` are
+    /// bytes from the beginning of `source`. Both sides consist of elements `T`.
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<f64>) -> transom::Result<()> {
+    /// use transom::{At, BasicType, Datatype, ops};
+    /// // Adds three numbers to elements 7, 2 and 90 of rank 1.
+    /// let number = Datatype::basic(BasicType::Float64);
+    /// let places = Datatype::indexed_block(1, &[7, 2, 90], &number)?;
+    /// let target = At::new(1, 0, 1, &places);
+    /// win.lock_all(|epoch| epoch.accumulate_items(&[0.5, 1.5, 2.5], 3, &number, target, ops::Sum))
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`]; `Type` if the sides have different numbers of elements, or
+    /// elements of another type than `T`, or items of the target overlap; `Count` if the items
+    /// extend beyond `source`.
+    pub fn accumulate_items<R: Reduction<T>>(
+        &self,
+        source: &'scope [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+        _op: R,
+    ) -> Result<()> {
+        let permit = self.admit("accumulate", target.rank)?;
+        let from = self.scope.source(bytemuck::cast_slice(source));
+        let accumulate = items::<T>("accumulate", R::OP, (count, ty), Some(from), None, target)?;
+        self.core.parts.accumulate(permit, target.displacement, &accumulate, CountedBy::Target)
+    }
+
+    /// Like [`Access::accumulate_items`], and also gets the previous values into `count` items of
+    /// `ty` in `result` (`MPI_GET_ACCUMULATE` with derived datatypes, MPI-4.1 §12.3.4). `source`
+    /// and `result` have the same layout. With `NO_OP` `source` may be empty.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate_items`], for both buffers; `Type` if items of `result` overlap.
+    pub fn get_accumulate_items<R: Reduction<T>>(
+        &self,
+        source: &'scope [T],
+        result: &'scope mut [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+        _op: R,
+    ) -> Result<()> {
+        let permit = self.admit("get_accumulate", target.rank)?;
+        let from = self.scope.source(bytemuck::cast_slice(source));
+        let into = self.scope.sink(bytemuck::cast_slice_mut(result));
+        let accumulate = items::<T>("get_accumulate", R::OP, (count, ty), Some(from), Some(into), target)?;
+        self.core.parts.accumulate(permit, target.displacement, &accumulate, CountedBy::Target)
+    }
+
     /// Gets `result.len()` elements of `target`, from `displacement` on, each of them atomically
     /// (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`, MPI-4.1 §12.3.4).
     ///
@@ -401,189 +455,6 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
     }
 }
 
-/// The calls that exist only in passive epochs, those of `lock` and `lock_all` (MPI-4.1 §12.5.3).
-#[derive(Debug)]
-pub struct Passive<'scope, 'env: 'scope, T>(pub(super) Access<'scope, 'env, T>);
-
-impl<'scope, 'env, T> std::ops::Deref for Passive<'scope, 'env, T> {
-    type Target = Access<'scope, 'env, T>;
-    #[inline]
-    fn deref(&self) -> &Access<'scope, 'env, T> {
-        &self.0
-    }
-}
-
-impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
-    /// Runs `body` as a part of the epoch, like [`Access::scope`], with the calls of passive
-    /// epochs.
-    ///
-    /// # Errors
-    /// Those of `body` and of completing its operations.
-    #[inline]
-    pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Passive<'part, 's, T>) -> Result<R>) -> Result<R> {
-        self.0.scope(|access| body(&Passive(access.again())))
-    }
-
-    /// Completes the operations on `target` that any thread of this rank has called, at origin and
-    /// target (`MPI_WIN_FLUSH`, MPI-4.1 §12.5.4). Does not wait if `target` is mapped, unless the
-    /// device performs the window's atomics.
-    ///
-    /// # Errors
-    /// `Rank`, `RmaSync` for a target that is not locked, `RmaRange` for an access that the target
-    /// refused, or `Other` for an operation that could not be completed.
-    #[inline]
-    pub fn flush(&self, target: usize) -> Result<()> {
-        let permit = self.0.admit_flush("flush", target)?;
-        self.0.core.parts.flush("flush", permit)
-    }
-
-    /// Completes all operations on all targets, at origin and target (`MPI_WIN_FLUSH_ALL`).
-    ///
-    /// # Errors
-    /// As for [`Passive::flush`].
-    #[inline]
-    pub fn flush_all(&self) -> Result<()> {
-        self.0.core.flush_epoch()
-    }
-
-    /// Completes all operations on `target` at the origin, whose buffers may then be used again
-    /// (`MPI_WIN_FLUSH_LOCAL`). No transport reports completion at the origin earlier than at the
-    /// target, so the call waits as long as [`Passive::flush`].
-    ///
-    /// # Errors
-    /// As for [`Passive::flush`].
-    #[inline]
-    pub fn flush_local(&self, target: usize) -> Result<()> {
-        let permit = self.0.admit_flush("flush_local", target)?;
-        self.0.core.parts.flush("flush_local", permit)
-    }
-
-    /// Like [`Passive::flush_local`], for all targets (`MPI_WIN_FLUSH_LOCAL_ALL`).
-    ///
-    /// # Errors
-    /// As for [`Passive::flush`].
-    #[inline]
-    pub fn flush_local_all(&self) -> Result<()> {
-        self.0.core.flush_epoch_locally()
-    }
-
-    /// Same as [`Window::sync`](crate::Window::sync) (`MPI_WIN_SYNC`).
-    #[inline]
-    pub fn sync(&self) {
-        self.0.core.parts.sync();
-    }
-
-    /// Like [`Access::put`], and returns a request by which to wait for this operation alone
-    /// (`MPI_RPUT`, MPI-4.1 §12.3.5).
-    ///
-    /// # Errors
-    /// As for [`Access::put`].
-    #[inline]
-    pub fn rput(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<Request> {
-        let permit = self.0.admit("rput", target)?;
-        let mut tally = None;
-        let source = self.0.scope.source(bytemuck::cast_slice(source));
-        self.0.core.parts.put(permit, displacement as u64, source, CountedBy::Request(&mut tally))?;
-        Ok(Request::of(self.0.core, target, tally))
-    }
-
-    /// Like [`Access::get`], and returns a request, which is complete when the data is in the
-    /// buffer (`MPI_RGET`). The buffer is borrowed until the epoch or scope ends. The request of
-    /// [`Passive::rget`] gives its buffer back earlier.
-    ///
-    /// # Errors
-    /// As for [`Access::put`].
-    #[inline]
-    pub fn rget_into(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<Request> {
-        let permit = self.0.admit("rget", target)?;
-        let mut tally = None;
-        let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
-        self.0.core.parts.get(permit, displacement as u64, result, CountedBy::Request(&mut tally))?;
-        Ok(Request::of(self.0.core, target, tally))
-    }
-
-    /// Puts the elements of `buffer`. The request returns the buffer when the buffer may be used
-    /// again (`MPI_RPUT`, MPI-4.1 §12.3.5).
-    ///
-    /// # Errors
-    /// As for [`Access::put`].
-    #[inline]
-    pub fn rput_owned(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
-        let permit = self.0.admit("rput", target)?;
-        BufferRequest::lend(self.0.core, target, buffer, |buffer, tally| {
-            self.0.core.parts.put(permit, displacement as u64, buffer.source(), CountedBy::Request(tally))
-        })
-    }
-
-    /// Gets `buffer.len()` elements of `target`, from `displacement` on. The request returns the
-    /// buffer with the data (`MPI_RGET`, MPI-4.1 §12.3.5).
-    ///
-    /// ```no_run
-    /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<Vec<u64>> {
-    /// win.lock_all(|epoch| {
-    ///     let first = epoch.rget(1, 0, vec![0; 100])?;
-    ///     let second = epoch.rget(1, 100, vec![0; 100])?; // both in flight
-    ///     let mut all = first.wait()?;
-    ///     all.extend(second.wait()?);
-    ///     Ok(all)
-    /// })
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`Access::put`].
-    #[inline]
-    pub fn rget(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
-        let permit = self.0.admit("rget", target)?;
-        BufferRequest::lend(self.0.core, target, buffer, |buffer, tally| {
-            self.0.core.parts.get(permit, displacement as u64, buffer.sink(), CountedBy::Request(tally))
-        })
-    }
-}
-
-impl<'scope, T: Element> Passive<'scope, '_, T> {
-    /// Like [`Access::accumulate`], and returns a request (`MPI_RACCUMULATE`).
-    ///
-    /// # Errors
-    /// As for [`Access::accumulate`].
-    pub fn raccumulate<R: Reduction<T>>(
-        &self,
-        target: usize,
-        displacement: usize,
-        source: &'scope [T],
-        _op: R,
-    ) -> Result<Request> {
-        let permit = self.0.admit("raccumulate", target)?;
-        let mut tally = None;
-        let from = self.0.scope.source(bytemuck::cast_slice(source));
-        let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
-        self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Request(&mut tally))?;
-        Ok(Request::of(self.0.core, target, tally))
-    }
-
-    /// Like [`Access::get_accumulate`], into a buffer that the request returns with the previous
-    /// values (`MPI_RGET_ACCUMULATE`).
-    ///
-    /// # Errors
-    /// As for [`Access::get_accumulate`].
-    pub fn rget_accumulate<R: Reduction<T>>(
-        &self,
-        target: usize,
-        displacement: usize,
-        source: &'scope [T],
-        result: Vec<T>,
-        _op: R,
-    ) -> Result<BufferRequest<T>> {
-        let permit = self.0.admit("rget_accumulate", target)?;
-        let from = self.0.scope.source(bytemuck::cast_slice(source));
-        BufferRequest::lend(self.0.core, target, result, |result, tally| {
-            let into = result.sink();
-            let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-            self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, CountedBy::Request(tally))
-        })
-    }
-}
-
 /// An accumulate of contiguous elements.
 pub(super) fn whole<'a, T: Element>(
     call: &'static str,
@@ -593,4 +464,17 @@ pub(super) fn whole<'a, T: Element>(
     len: usize,
 ) -> Accumulate<'a> {
     Accumulate::of_array(call, op, T::TYPE, from.filter(|_| op != Op::NoOp), into, len)
+}
+
+/// An accumulate of items.
+pub(super) fn items<'a, T: Element>(
+    call: &'static str,
+    op: Op,
+    ours: (usize, &'a Datatype),
+    from: Option<Source>,
+    into: Option<Sink>,
+    target: At<'a>,
+) -> Result<Accumulate<'a>> {
+    let from = from.filter(|_| op != Op::NoOp);
+    Accumulate::of_items((call, op, T::TYPE), ours, from, into, (target.count, target.ty))
 }

@@ -2,13 +2,14 @@
 //! notification). Each performs an operation and then adds one to a counter of the target. The
 //! counter changes after the operation is complete at the target.
 
-use super::access::{Passive, whole};
+use super::access::{items, whole};
 use super::accumulate::Accumulate;
 use super::element::RmaElem;
 use super::notices::Notice;
+use super::passive::Passive;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
-use super::transfer::{CountedBy, Outgoing};
+use super::transfer::{CountedBy, Incoming, Outgoing};
 use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::memory::layout::Layout;
@@ -78,6 +79,29 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         })
     }
 
+    /// Performs [`Access::get_items`](crate::Access::get_items), and then adds one to a counter of
+    /// the target.
+    ///
+    /// # Errors
+    /// As for [`Access::get_items`](crate::Access::get_items) and [`Passive::put_notify`].
+    pub fn get_items_notify(
+        &self,
+        result: &'scope mut [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+        notice: Notice,
+    ) -> Result<()> {
+        const CALL: &str = "get_notify";
+        let permit = self.0.admit(CALL, target.rank)?;
+        let bytes = self.0.scope.sink(bytemuck::cast_slice_mut(result));
+        let into = Incoming { bytes, low: 0, layout: Layout::Items(ty, count) };
+        let core = self.0.core;
+        core.parts.notified(CALL, permit, notice.0, CountedBy::Target, |counted_by| {
+            core.parts.get_layout(permit, target.displacement, &into, &target.layout(), counted_by)
+        })
+    }
+
     /// Like [`Passive::put_notify`], and returns a request, which is complete when the buffer may
     /// be used again (`MPI_Rput_notify`).
     ///
@@ -98,12 +122,34 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, target, tally))
     }
 
+    /// Like [`Passive::get_notify`], and returns a request, which is complete when the data is in
+    /// `result` (`MPI_Rget_notify`).
+    ///
+    /// # Errors
+    /// As for [`Passive::put_notify`].
+    pub fn rget_notify(
+        &self,
+        target: usize,
+        displacement: usize,
+        result: &'scope mut [T],
+        notice: Notice,
+    ) -> Result<Request> {
+        const CALL: &str = "rget_notify";
+        let permit = self.0.admit(CALL, target)?;
+        let mut tally = None;
+        let (core, into) = (self.0.core, self.0.scope.sink(bytemuck::cast_slice_mut(result)));
+        core.parts.notified(CALL, permit, notice.0, CountedBy::Request(&mut tally), |counted_by| {
+            core.parts.get(permit, displacement as u64, into, counted_by)
+        })?;
+        Ok(Request::of(core, target, tally))
+    }
+
     /// Like [`Passive::get_notify`], into a buffer that the request returns with the data
     /// (`MPI_Rget_notify`).
     ///
     /// # Errors
     /// As for [`Passive::put_notify`].
-    pub fn rget_notify(
+    pub fn rget_owned_notify(
         &self,
         target: usize,
         displacement: usize,
@@ -138,7 +184,27 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     ) -> Result<()> {
         let from = self.0.scope.source(bytemuck::cast_slice(source));
         let accumulate = whole::<T>("accumulate_notify", R::OP, Some(from), None, size_of_val(source));
-        self.counted(target, displacement, &accumulate, notice, CountedBy::Target)
+        self.counted((target, displacement as u64), &accumulate, notice, CountedBy::Target)
+    }
+
+    /// Performs [`Access::accumulate_items`](crate::Access::accumulate_items), and then adds one to
+    /// a counter of the target.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate_items`](crate::Access::accumulate_items) and
+    /// [`Passive::put_notify`].
+    pub fn accumulate_items_notify<R: Reduction<T>>(
+        &self,
+        source: &'scope [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+        _op: R,
+        notice: Notice,
+    ) -> Result<()> {
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
+        let accumulate = items::<T>("accumulate_notify", R::OP, (count, ty), Some(from), None, target)?;
+        self.counted((target.rank, target.displacement), &accumulate, notice, CountedBy::Target)
     }
 
     /// Performs [`Access::get_accumulate`](crate::Access::get_accumulate), and then adds one to a
@@ -159,7 +225,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let from = self.0.scope.source(bytemuck::cast_slice(source));
         let into = self.0.scope.sink(bytemuck::cast_slice_mut(result));
         let accumulate = whole::<T>("get_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
-        self.counted(target, displacement, &accumulate, notice, CountedBy::Target)
+        self.counted((target, displacement as u64), &accumulate, notice, CountedBy::Target)
     }
 
     /// Like [`Passive::accumulate_notify`], and returns a request (`MPI_Raccumulate_notify`).
@@ -177,7 +243,29 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let from = self.0.scope.source(bytemuck::cast_slice(source));
         let accumulate = whole::<T>("raccumulate_notify", R::OP, Some(from), None, size_of_val(source));
         let mut tally = None;
-        self.counted(target, displacement, &accumulate, notice, CountedBy::Request(&mut tally))?;
+        self.counted((target, displacement as u64), &accumulate, notice, CountedBy::Request(&mut tally))?;
+        Ok(Request::of(self.0.core, target, tally))
+    }
+
+    /// Like [`Passive::get_accumulate_notify`], and returns a request, which is complete when the
+    /// previous values are in `result` (`MPI_Rget_accumulate_notify`).
+    ///
+    /// # Errors
+    /// As for [`Passive::get_accumulate_notify`].
+    pub fn rget_accumulate_notify<R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: usize,
+        source: &'scope [T],
+        result: &'scope mut [T],
+        _op: R,
+        notice: Notice,
+    ) -> Result<Request> {
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
+        let into = self.0.scope.sink(bytemuck::cast_slice_mut(result));
+        let accumulate = whole::<T>("rget_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
+        let mut tally = None;
+        self.counted((target, displacement as u64), &accumulate, notice, CountedBy::Request(&mut tally))?;
         Ok(Request::of(self.0.core, target, tally))
     }
 
@@ -186,7 +274,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     ///
     /// # Errors
     /// As for [`Passive::get_accumulate_notify`].
-    pub fn rget_accumulate_notify<R: Reduction<T>>(
+    pub fn rget_accumulate_owned_notify<R: Reduction<T>>(
         &self,
         target: usize,
         displacement: usize,
@@ -199,15 +287,14 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         BufferRequest::lend(self.0.core, target, result, |result, tally| {
             let into = result.sink();
             let accumulate = whole::<T>("rget_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
-            self.counted(target, displacement, &accumulate, notice, CountedBy::Request(tally))
+            self.counted((target, displacement as u64), &accumulate, notice, CountedBy::Request(tally))
         })
     }
 
     /// An accumulate of any form, which then adds one to a counter of the target.
     fn counted(
         &self,
-        target: usize,
-        displacement: usize,
+        (target, displacement): (usize, u64),
         accumulate: &Accumulate<'_>,
         notice: Notice,
         counted_by: CountedBy<'_>,
@@ -215,7 +302,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let permit = self.0.admit(accumulate.call, target)?;
         let core = self.0.core;
         core.parts.notified(accumulate.call, permit, notice.0, counted_by, |counted_by| {
-            core.parts.accumulate(permit, displacement as u64, accumulate, counted_by)
+            core.parts.accumulate(permit, displacement, accumulate, counted_by)
         })
     }
 }

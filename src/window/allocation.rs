@@ -19,11 +19,11 @@ use crate::job::Job;
 ///
 /// ```
 /// # fn main() -> transom::Result<()> {
-/// use transom::{Info, Window};
+/// use transom::Window;
 /// let world = transom::init()?;
-/// let memory = world.alloc_mem(4096, &Info::new())?;
-/// let whole = Window::<u64>::create_over(&world, &memory, 0, 512, &Info::new())?;
-/// let tail = Window::<u32>::create_over(&world, &memory, 2048, 512, &Info::new())?;
+/// let memory = world.alloc_mem(4096)?;
+/// let whole = Window::<u64>::create_over(&world, &memory, 0, 512)?;
+/// let tail = Window::<u32>::create_over(&world, &memory, 2048, 512)?;
 /// drop(memory); // the windows keep it
 /// whole.lock_all(|epoch| epoch.put_value(0, 256, 7))?;
 /// let mut seen = [0];
@@ -40,13 +40,21 @@ pub struct Allocation {
 
 impl Job {
     /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`,
-    /// MPI-4.1 §9.2). Local. The memory begins at the start of a page, or at a multiple of the hint
+    /// MPI-4.1 §9.2). Local. The memory begins at the start of a page.
+    ///
+    /// # Errors
+    /// `Size` where the memory can't be allocated.
+    pub fn alloc_mem(&self, bytes: usize) -> Result<Allocation> {
+        self.alloc_mem_with(bytes, &Info::new())
+    }
+
+    /// [`Job::alloc_mem`] with hints. The memory begins at a multiple of the hint
     /// `mpi_minimum_memory_alignment`, a power of two, if this hint is larger than a page. With the
     /// hint `transom_huge_pages` the memory consists of huge pages.
     ///
     /// # Errors
-    /// `Size` where the memory can't be allocated, `InfoValue` for a hint with an invalid value.
-    pub fn alloc_mem(&self, bytes: usize, info: &Info) -> Result<Allocation> {
+    /// As for [`Job::alloc_mem`]; `InfoValue` for a hint with an illegal value.
+    pub fn alloc_mem_with(&self, bytes: usize, info: &Info) -> Result<Allocation> {
         let of = |info: &Info| Hints::at_creation(info, Flavor::Allocate);
         let hints = if info.is_forgiving() { of(&info.usable(|one| of(one).map(drop)).0)? } else { of(info)? };
         if hints.huge_pages.is_some() {

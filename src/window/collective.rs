@@ -59,7 +59,7 @@ impl Job {
     /// ```
     /// let world = transom::init()?;
     /// let mut most = [world.rank() as u64];
-    /// world.reduce(&mut most, transom::ops::Max)?;
+    /// world.all_reduce(&mut most, transom::ops::Max)?;
     /// assert_eq!(most, [world.size() as u64 - 1]);
     /// # Ok::<(), transom::Error>(())
     /// ```
@@ -68,13 +68,13 @@ impl Job {
     /// `Op` at all ranks for REPLACE and NO_OP, which are not reductions. `Count` at a rank whose
     /// `data` is not as long as rank 0's: the `data` of this rank is unchanged, and is not part of
     /// the other ranks' result. The errors of creating a window.
-    pub fn reduce<T: Element, R: Reduction<T> + Copy>(&self, data: &mut [T], op: R) -> Result<()> {
+    pub fn all_reduce<T: Element, R: Reduction<T> + Copy>(&self, data: &mut [T], op: R) -> Result<()> {
         if matches!(R::OP, Op::Replace | Op::NoOp) {
-            return Err(Error::argument(Class::Op, "reduce", ArgumentError::CombinesNothing(R::OP)));
+            return Err(Error::argument(Class::Op, "all_reduce", ArgumentError::CombinesNothing(R::OP)));
         }
         let mut len = [data.len() as u64];
         self.broadcast(0, &mut len)?;
-        let fits = equally_long::<T>("reduce", size_of_val(data), len[0] * size_of::<T>() as u64, 0);
+        let fits = equally_long::<T>("all_reduce", size_of_val(data), len[0] * size_of::<T>() as u64, 0);
         let is_root = self.rank() == 0;
         let win = Window::<T>::allocate(self, if is_root { data.len() } else { 0 })?;
         if is_root {

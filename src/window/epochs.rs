@@ -4,8 +4,9 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use super::access::{Access, Passive};
+use super::access::Access;
 use super::lock::Lock;
+use super::passive::Passive;
 use super::raw::Assert;
 use super::typed::Window;
 use super::{core::Core, element::RmaElem};
@@ -112,8 +113,9 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Runs `body` in an epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1).
-    /// [`FenceEpoch::fence`] separates phases within the epoch. Collective. The closing fence also
-    /// runs if `body` fails, because the other ranks wait in it.
+    /// [`FenceEpoch::fence`] separates phases within the epoch: a loop within one epoch makes one
+    /// fence in each step, and a loop around this call two. Collective. The closing fence also runs
+    /// if `body` fails, because the other ranks wait in it.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, or an error of completion.
@@ -148,7 +150,23 @@ impl<T: RmaElem> Window<T> {
         targets: &[usize],
         body: impl for<'e> FnOnce(&StartEpoch<'e, 's, T>) -> Result<R>,
     ) -> Result<R> {
-        self.core.start(targets, true)?;
+        self.start_with(targets, Assert::NONE, body)
+    }
+
+    /// [`Window::start`] with an assertion. With NOCHECK, the only assertion that is allowed, the
+    /// program promises that all targets have called [`Window::post_with`] with NOCHECK before, and
+    /// the epoch waits for no post.
+    ///
+    /// # Errors
+    /// As for [`Window::start`]; `Assert` for another assertion.
+    pub fn start_with<'s, R>(
+        &'s self,
+        targets: &[usize],
+        assert: Assert,
+        body: impl for<'e> FnOnce(&StartEpoch<'e, 's, T>) -> Result<R>,
+    ) -> Result<R> {
+        assert.only("start", Assert::NOCHECK)?;
+        self.core.start(targets, !assert.has(Assert::NOCHECK))?;
         Access::run(&self.core, true, Core::complete_lent, |access| body(&StartEpoch(access.again())))
     }
 
@@ -176,7 +194,17 @@ impl<T: RmaElem> Window<T> {
     /// twice; `Other` if a transport failed. If only some origins could be notified, the exposure
     /// epoch is open to those, and to origins whose notice is sent later.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
-        self.core.post(origins, true)
+        self.post_with(origins, Assert::NONE)
+    }
+
+    /// [`Window::post`] with assertions: NOCHECK, NOSTORE and NOPUT. With NOCHECK the call sends no
+    /// message; the origins then call [`Window::start_with`] with NOCHECK, after this call.
+    ///
+    /// # Errors
+    /// As for [`Window::post`]; `Assert` for another assertion.
+    pub fn post_with(&self, origins: &[usize], assert: Assert) -> Result<()> {
+        assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
+        self.core.post(origins, !assert.has(Assert::NOCHECK))
     }
 
     /// Waits until all origins of [`Window::post`] have completed, and ends the exposure epoch
@@ -207,6 +235,27 @@ impl<'scope, 'env, T> Access<'scope, 'env, T> {
 impl<T> FenceEpoch<'_, '_, T> {
     /// Ends one phase and begins the next (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective. On return
     /// the operations that all ranks called in the phase before are complete, at origin and target.
+    /// Their buffers stay borrowed until the epoch ends. A program that changes a buffer between
+    /// two fences calls its operations in an [`Access::scope`]:
+    ///
+    /// ```
+    /// # let world = transom::init()?;
+    /// # let next = (world.rank() + 1) % world.size();
+    /// let win = transom::Window::<u64>::allocate(&world, 1)?;
+    /// let mut data = [world.rank() as u64];
+    /// win.fence(|epoch| {
+    ///     for _ in 0..world.size() {
+    ///         epoch.scope(|part| part.put(next, 0, &data))?;
+    ///         epoch.fence()?; // all puts are complete
+    ///         win.load(0, &mut data)?;
+    ///         epoch.fence()?; // all ranks have loaded
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(data, [world.rank() as u64]); // once around
+    /// win.free()?;
+    /// # Ok::<(), transom::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Other` for an operation or a barrier that could not be completed.

@@ -341,7 +341,7 @@ impl Parts {
 }
 
 /// Fails where a layout reaches outside of a buffer of `len` bytes that begins with offset `low`.
-fn holds(call: &'static str, len: usize, low: i64, layout: &Layout<'_>) -> Result<()> {
+pub(super) fn holds(call: &'static str, len: usize, low: i64, layout: &Layout<'_>) -> Result<()> {
     let (begin, end) = layout.span();
     if begin == end || begin >= low && i128::from(end) - i128::from(low) <= len as i128 {
         return Ok(());

@@ -64,17 +64,19 @@ mod access;
 mod access_notify;
 mod element;
 mod epochs;
+mod passive;
 #[allow(unsafe_code)]
 mod raw;
 #[allow(unsafe_code)]
 mod typed;
 
-pub use access::{Access, Passive};
+pub use access::Access;
 pub use allocation::Allocation;
 pub use element::RmaElem;
 pub use epochs::{FenceEpoch, LockAllEpoch, LockEpoch, StartEpoch};
 pub use lock::Lock;
 pub use notices::{Notice, Notices};
+pub use passive::Passive;
 pub use raw::{Assert, At, Items, RawWindow};
 pub use request::{AnyRequest, BufferRequest, Request};
 pub use shared::SharedPart;

@@ -151,7 +151,7 @@ impl Parts {
         let (rank, token, message) = self.message(target, request, into, tally);
         let (to, messages) = (peer(rank), &self.job.messages);
         match self.job.send(rank, &message) {
-            Err(error) if error.is_loss_of_rank() => {
+            Err(error) if error.lost_rank().is_some() => {
                 messages.defer(to, message, Some(token));
                 Ok(())
             }

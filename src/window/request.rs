@@ -280,9 +280,9 @@ impl Request {
         match until {
             Until::Complete { rank, .. } => {
                 let rank = *rank as usize;
-                error.is_loss_of_rank() && !error.is_unreachable(rank) && !job.progress.is_silent(rank)
+                error.lost_rank().is_some() && !error.is_unreachable(rank) && !job.progress.is_silent(rank)
             }
-            Until::Checked(_) => error.is_loss_of_rank(),
+            Until::Checked(_) => error.lost_rank().is_some(),
             Until::Counted(_) => false,
         }
     }
@@ -321,7 +321,7 @@ impl Request {
     /// ```no_run
     /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
     /// win.lock_all(|epoch| {
-    ///     let mut gets = vec![epoch.rget(1, 0, vec![0])?, epoch.rget(2, 0, vec![0])?];
+    ///     let mut gets = vec![epoch.rget_owned(1, 0, vec![0])?, epoch.rget_owned(2, 0, vec![0])?];
     ///     let mut sum = 0;
     ///     while let Some(first) = transom::Request::wait_any(&mut gets)? {
     ///         sum += gets.swap_remove(first).wait()?[0]; // in the order in which they come

@@ -66,12 +66,21 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Allocates `len` elements that all ranks load and store; the ranks must be on one node. The
-    /// parts are contiguous in the order of the ranks, unless the hint `alloc_shared_noncontig`
-    /// allows separate parts (`MPI_WIN_ALLOCATE_SHARED`, MPI-4.1 §12.2.3). Collective.
+    /// parts are contiguous in the order of the ranks (`MPI_WIN_ALLOCATE_SHARED`, MPI-4.1 §12.2.3).
+    /// Collective.
     ///
     /// # Errors
-    /// As for [`Window::allocate_with`]; `RmaShared` if a rank is on another node.
-    pub fn allocate_shared(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
+    /// As for [`Window::allocate`]; `RmaShared` if a rank is on another node.
+    pub fn allocate_shared(job: &Job, len: usize) -> Result<Window<T>> {
+        Window::allocate_shared_with(job, len, &Info::new())
+    }
+
+    /// [`Window::allocate_shared`] with hints. The hint `alloc_shared_noncontig` allows parts that
+    /// are not contiguous (MPI-4.1 §12.2.3).
+    ///
+    /// # Errors
+    /// As for [`Window::allocate_shared`]; `InfoValue` for a hint with an illegal value.
+    pub fn allocate_shared_with(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
         let spec = WindowSpec { flavor: Flavor::Shared, unit: unit::<T>(), info };
         let core = Core::create_shared(job, &spec, bytes_of::<T>("allocate_shared", len))?;
         Ok(Window { core, buffer: None, _elements: PhantomData })
@@ -102,8 +111,16 @@ impl<T: RmaElem> Window<T> {
     /// keeps the memory, and several windows may use one memory. Collective.
     ///
     /// # Errors
-    /// As for [`Window::allocate_with`]; `RmaRange` if the elements are not all inside `memory`.
-    pub fn create_over(job: &Job, memory: &Allocation, at: usize, len: usize, info: &Info) -> Result<Window<T>> {
+    /// As for [`Window::allocate`]; `RmaRange` if the elements are not all inside `memory`.
+    pub fn create_over(job: &Job, memory: &Allocation, at: usize, len: usize) -> Result<Window<T>> {
+        Window::create_over_with(job, memory, at, len, &Info::new())
+    }
+
+    /// [`Window::create_over`] with hints.
+    ///
+    /// # Errors
+    /// As for [`Window::create_over`]; `InfoValue` for a hint with an illegal value.
+    pub fn create_over_with(job: &Job, memory: &Allocation, at: usize, len: usize, info: &Info) -> Result<Window<T>> {
         let part = bytes_of::<T>("create_over", len).and_then(|bytes| memory.part("create_over", at, bytes));
         let spec = WindowSpec { flavor: Flavor::Create, unit: unit::<T>(), info };
         let core = Core::create(job, &spec, |_, _| part)?;
@@ -114,8 +131,9 @@ impl<T: RmaElem> Window<T> {
     /// §12.2.5). Collective.
     ///
     /// # Errors
-    /// `RmaSync` within an epoch; `Other` if an operation could not be completed or a transport
-    /// failed.
+    /// `RmaSync` within an epoch, also within the exposure epoch of a [`Window::post`] without
+    /// [`Window::wait`]; `Other` if an operation could not be completed or a transport failed.
+    /// After an error the window can't be freed any more, and the library keeps its memory.
     pub fn free(self) -> Result<()> {
         self.reclaim().map(drop)
     }

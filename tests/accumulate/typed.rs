@@ -56,7 +56,7 @@ fn all_functions<T: Element, R: Reduction<T> + Copy>(win: &Window<T>, target: us
         let fetched = epoch.fetch_and_op(target, last, operand[0], op)?;
         epoch.scope(|part| part.start_fetch_and_op(target, last, operand[1], &mut started, op))?;
         epoch.raccumulate(target, first, &operand, op)?.wait()?;
-        let requested = epoch.rget_accumulate(target, first, &operand, before.clone(), op)?.wait()?;
+        let requested = epoch.rget_accumulate_owned(target, first, &operand, before.clone(), op)?.wait()?;
         epoch.scope(|part| part.get(target, 0, &mut found))?;
         Ok((fetched, requested))
     })?;

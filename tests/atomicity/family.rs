@@ -166,7 +166,7 @@ impl Function {
             Function::GetAccumulate => part.get_accumulate(target, at, operand, old, op),
             Function::RgetAccumulate => {
                 let result = vec![T::zeroed(); operand.len()];
-                old.copy_from_slice(&part.rget_accumulate(target, at, operand, result, op)?.wait()?);
+                old.copy_from_slice(&part.rget_accumulate_owned(target, at, operand, result, op)?.wait()?);
                 Ok(())
             }
             Function::StartFetchAndOp => part.start_fetch_and_op(target, at, operand[0], &mut old[0], op),
@@ -299,7 +299,7 @@ impl<T: CheckedElement> AnyWindow<T> {
 /// A typed window of any flavor but dynamic; `None` where a shared window is impossible.
 pub(crate) fn typed<T: Element>(world: &Job, flavor: Flavor, len: usize, info: &Info) -> Result<Option<Window<T>>> {
     match flavor {
-        Flavor::Shared => if_shareable(world, Window::allocate_shared(world, len, info)),
+        Flavor::Shared => if_shareable(world, Window::allocate_shared_with(world, len, info)),
         Flavor::Create => Window::create_with(world, vec![T::zeroed(); len], info).map(Some),
         _ => Window::allocate_with(world, len, info).map(Some),
     }

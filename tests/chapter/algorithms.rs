@@ -110,7 +110,7 @@ pub(crate) fn several_buffers(world: &Job) -> Outcome {
         let place = |step: usize| step * CHUNK;
         let mut fetched = std::collections::VecDeque::new();
         for step in 0..BUFFERS {
-            fetched.push_back(epoch.rget(target, place(step), vec![0u64; CHUNK])?);
+            fetched.push_back(epoch.rget_owned(target, place(step), vec![0u64; CHUNK])?);
         }
         let mut written = std::collections::VecDeque::new();
         for step in 0..STEPS {
@@ -123,7 +123,7 @@ pub(crate) fn several_buffers(world: &Job) -> Outcome {
             if step + BUFFERS < STEPS
                 && let Some(request) = written.pop_front()
             {
-                fetched.push_back(epoch.rget(target, place(step + BUFFERS), request.wait()?)?);
+                fetched.push_back(epoch.rget_owned(target, place(step + BUFFERS), request.wait()?)?);
             }
         }
         written.into_iter().try_for_each(|request| request.wait().map(drop))

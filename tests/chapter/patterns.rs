@@ -7,7 +7,7 @@ use transom_harness::{Outcome, one_node, same, step};
 /// A shared window where the ranks share a node; elsewhere its refusal is checked.
 fn shared(world: &Job, len: usize) -> Result<Option<Window<u64>>, Box<dyn std::error::Error>> {
     let together = one_node(world)?;
-    match Window::allocate_shared(world, len, &Info::new()) {
+    match Window::allocate_shared(world, len) {
         Ok(win) if together => Ok(Some(win)),
         Err(error) if !together && error.class() == Class::RmaShared => Ok(None),
         other => Err(format!("ranks of one node: {together}, and {:?}", other.err()).into()),

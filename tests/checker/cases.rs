@@ -376,7 +376,7 @@ fn requested(world: &Job, waits: bool) -> Result<()> {
     let mut seen = [0];
     win.lock_all(|epoch| {
         if world.rank() == 0 {
-            let mut get = epoch.rget_into(0, 0, &mut seen)?;
+            let mut get = epoch.rget(0, 0, &mut seen)?;
             if waits {
                 get.wait()?;
             }
@@ -395,7 +395,7 @@ fn requested_together(world: &Job, which: usize) -> Result<()> {
         if world.rank() == 0 {
             let mut gets = Vec::new();
             for (place, into) in seen.iter_mut().enumerate() {
-                gets.push(epoch.rget_into(0, place, into)?);
+                gets.push(epoch.rget(0, place, into)?);
             }
             Request::wait_all(&mut gets[..2])?;
         }
@@ -515,7 +515,7 @@ fn windows_in_turn(world: &Job) -> Result<()> {
 }
 
 fn shared_window(world: &Job) -> Result<()> {
-    let win = Window::<i64>::allocate_shared(world, 2, &transom::Info::new())?;
+    let win = Window::<i64>::allocate_shared(world, 2)?;
     if world.rank() == 0 {
         win.store_to(1, 0, &[4])?;
     }

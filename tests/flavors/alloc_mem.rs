@@ -52,7 +52,7 @@ fn count(world: &Job, win: &transom::RawWindow, target: usize, at: u64) -> Outco
 pub(crate) fn mapped(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let (next, before) = ((me + 1) % size, (me + size - 1) % size);
-    let given = world.alloc_mem(3 * 4096, &Info::new())?;
+    let given = world.alloc_mem(3 * 4096)?;
     ensure(given.as_ptr().addr().is_multiple_of(4096) && given.len() == 3 * 4096, "a page")?;
     let win = memory::window_over(world, &given, begin(me), LEN, 1, &Info::new())?;
     ensure(win.is_mapped(), "all parts are mapped")?;
@@ -93,7 +93,7 @@ pub(crate) fn mapped(world: &Job) -> Outcome {
 /// Shows W1, W3, M3, T1, T2.
 pub(crate) fn mixed(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
-    let given = world.alloc_mem(3 * 4096, &Info::new())?;
+    let given = world.alloc_mem(3 * 4096)?;
     let own = Block::words(3 * 512);
     let win = match me % 3 {
         0 => memory::window_over(world, &given, begin(me), LEN, 1, &Info::new())?,
@@ -146,11 +146,11 @@ pub(crate) fn lifetime(world: &Job) -> Outcome {
         if round == 5 {
             before = maps()?;
         }
-        let given = world.alloc_mem(8192, &Info::new())?;
-        let whole = Window::<u64>::create_over(world, &given, 0, 1024, &Info::new())?;
-        let part = Window::<u32>::create_over(world, &given, 4108, 64, &Info::new())?;
+        let given = world.alloc_mem(8192)?;
+        let whole = Window::<u64>::create_over(world, &given, 0, 1024)?;
+        let part = Window::<u32>::create_over(world, &given, 4108, 64)?;
         drop(given);
-        let other = world.alloc_mem(8192, &Info::new())?;
+        let other = world.alloc_mem(8192)?;
         whole.lock_all(|epoch| epoch.put_value(next, 513, round | 9 << 32))?;
         world.barrier()?;
         let mut seen = [0; 2];
@@ -178,26 +178,26 @@ pub(crate) fn refused(world: &Job) -> Outcome {
     let class = |outcome: transom::Result<Allocation>| outcome.err().map(|error| error.class());
     let info = Info::new();
     for bytes in [usize::MAX, usize::MAX - 4096, 1 << 50] {
-        same("too much", &class(world.alloc_mem(bytes, &info)), &Some(Class::Size))?;
+        same("too much", &class(world.alloc_mem_with(bytes, &info)), &Some(Class::Size))?;
     }
     for (key, value) in [("mpi_minimum_memory_alignment", "48"), ("mpi_minimum_alignment", "0")] {
-        let outcome = world.alloc_mem(64, &Info::new().with(key, value));
+        let outcome = world.alloc_mem_with(64, &Info::new().with(key, value));
         same("an alignment that can't be", &class(outcome), &Some(Class::InfoValue))?;
     }
     for alignment in [1usize, 64, 1 << 16, 1 << 21] {
         let info = Info::new().with("mpi_minimum_memory_alignment", alignment.to_string());
-        let given = world.alloc_mem(100, &info)?;
+        let given = world.alloc_mem_with(100, &info)?;
         same("aligned", &(given.as_ptr().addr() % alignment, given.len()), &(0, 100))?;
-        let win = Window::<u8>::create_over(world, &given, 1, 99, &info)?;
+        let win = Window::<u8>::create_over_with(world, &given, 1, 99, &info)?;
         ensure(win.is_mapped(), "aligned memory is mapped too")?;
         win.free()?;
     }
-    let empty = world.alloc_mem(0, &info)?;
+    let empty = world.alloc_mem_with(0, &info)?;
     ensure(empty.is_empty(), "no bytes")?;
-    Window::<u64>::create_over(world, &empty, 0, 0, &info)?.free()?;
-    let given = world.alloc_mem(64, &info)?;
+    Window::<u64>::create_over_with(world, &empty, 0, 0, &info)?.free()?;
+    let given = world.alloc_mem_with(64, &info)?;
     let len = if world.rank() == world.size() - 1 { 8 } else { 7 };
-    let outside = Window::<u64>::create_over(world, &given, 8, len, &info).err().map(|error| error.class());
+    let outside = Window::<u64>::create_over_with(world, &given, 8, len, &info).err().map(|error| error.class());
     let expected = if len == 8 { Class::RmaRange } else { Class::Other };
     same("a part that is not inside", &outside, &Some(expected))
 }
@@ -207,9 +207,9 @@ pub(crate) fn refused(world: &Job) -> Outcome {
 /// Shows M2, M3.
 pub(crate) fn models(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
-    let given = world.alloc_mem(64, &Info::new())?;
+    let given = world.alloc_mem(64)?;
     let separate = Info::new().with("transom_model", "separate");
-    let win = Window::<u64>::create_over(world, &given, 0, 8, &separate)?;
+    let win = Window::<u64>::create_over_with(world, &given, 0, 8, &separate)?;
     let mut word = [0; 8];
     if world.rank() == 0 {
         win.lock_all(|epoch| epoch.put_value(next, 0, 5))?;

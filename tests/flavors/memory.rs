@@ -26,7 +26,7 @@ impl Block {
 
     /// A block of `count` words of the library's memory, which ranks of the node map.
     pub(crate) fn allocated(job: &Job, count: usize) -> Result<Block> {
-        let memory = job.alloc_mem(count * 8, &Info::new())?;
+        let memory = job.alloc_mem(count * 8)?;
         let block = Block { base: memory.as_ptr(), len: memory.len() };
         std::mem::forget(memory);
         Ok(block)
@@ -166,7 +166,7 @@ pub(crate) fn accumulate(win: &RawWindow, target: usize, at: u64, words: &[u64],
     let ty = Datatype::basic(BasicType::Uint64);
     let to = transom::At::new(target, at, words.len(), &ty);
     // SAFETY: the operation is flushed before the call returns.
-    let done = unsafe { win.accumulate(Items::of(words.as_ptr().cast(), words.len(), &ty), to, op) };
+    let done = unsafe { win.accumulate_items(Items::of(words.as_ptr().cast(), words.len(), &ty), to, op) };
     done.and(win.flush(target))
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn accumulate_both(
     let replace = |(at, words): (u64, &[u64])| {
         let to = transom::At::new(target, at, words.len(), &ty);
         // SAFETY: the operation is flushed before the call returns.
-        unsafe { win.accumulate(Items::of(words.as_ptr().cast(), words.len(), &ty), to, Op::Replace) }
+        unsafe { win.accumulate_items(Items::of(words.as_ptr().cast(), words.len(), &ty), to, Op::Replace) }
     };
     let done = replace(first).and_then(|()| replace(second));
     done.and(win.flush(target))
@@ -200,7 +200,7 @@ pub(crate) fn get_accumulate(
     let to = transom::At::new(target, at, words.len(), &ty);
     let into = Items::of_mut(old.as_mut_ptr().cast(), old.len(), &ty);
     // SAFETY: the operation is flushed before the call returns.
-    let done = unsafe { win.get_accumulate(Items::of(words.as_ptr().cast(), words.len(), &ty), into, to, op) };
+    let done = unsafe { win.get_accumulate_items(Items::of(words.as_ptr().cast(), words.len(), &ty), into, to, op) };
     done.and(win.flush(target))
 }
 

@@ -97,7 +97,7 @@ fn exchange(world: &Job, info: &Info, check_addresses: fn(&[usize], &[usize]) ->
 fn typed(world: &Job, info: &Info) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let len = |rank: usize| 3 + 2 * rank;
-    let win = Window::<u32>::allocate_shared(world, len(me), info)?;
+    let win = Window::<u32>::allocate_shared_with(world, len(me), info)?;
     let next = (me + 1) % size;
     same("the length of another part", &win.shared_len(next)?, &len(next))?;
     win.store_to(next, 1, &[7, me.try_into()?])?;
@@ -143,7 +143,7 @@ pub(crate) fn refused(world: &Job) -> Outcome {
             RawWindow::allocate_shared(world, 64, 8, &info).err().ok_or("a shared window without shared memory")?;
         same(&format!("{error}"), &error.class(), &Class::RmaShared)?;
         ensure(error.to_string().contains(&format!("ranks {}", world.rank())), &error.to_string())?;
-        let typed = Window::<u64>::allocate_shared(world, 0, &info).err().map(|error| error.class());
+        let typed = Window::<u64>::allocate_shared_with(world, 0, &info).err().map(|error| error.class());
         same("a typed one, of no elements", &typed, &Some(Class::RmaShared))?;
     }
     let win = Window::<u64>::allocate(world, 1)?;
@@ -209,7 +209,7 @@ pub(crate) fn operations(world: &Job) -> Outcome {
 pub(crate) fn of_a_node(world: &Job) -> Outcome {
     let node = world.subset(&world.node_ranks())?;
     ensure(one_node(&node)?, "the ranks of a node reach each other")?;
-    let win = Window::<u64>::allocate_shared(&node, 2, &Info::new())?;
+    let win = Window::<u64>::allocate_shared(&node, 2)?;
     for rank in 0..node.size() {
         if rank == (node.rank() + 1) % node.size() {
             win.store_to(rank, 1, &[40 + node.rank() as u64])?;
@@ -287,7 +287,7 @@ pub(crate) fn four_gibibytes(world: &Job) -> Outcome {
         return refused(world);
     }
     let len = (1usize << 32) + 40;
-    let win = Window::<u8>::allocate_shared(world, len, &Info::new())?;
+    let win = Window::<u8>::allocate_shared(world, len)?;
     let other = 1 - world.rank();
     let me = u8::try_from(world.rank())?;
     win.store_to(other, len - 3, &[me + 1; 2])?;

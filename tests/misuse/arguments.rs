@@ -85,19 +85,23 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
     let (items, far) = (|count| Items::of(bytes.as_ptr(), count, &byte), u64::MAX / 2);
     let float = BasicType::Float64;
     // SAFETY: the buffers outlive the epochs; all operations are refused.
-    let refused: [Refused<'_>; 9] = unsafe {
+    let refused: [Refused<'_>; 10] = unsafe {
         [
             ("put", Class::RmaRange, &|| win.put(bytes.as_ptr(), 8, 0, far)),
             ("get", Class::RmaRange, &|| win.get([0; 8].as_mut_ptr(), 8, 0, far)),
             ("put_items", Class::Type, &|| win.put_items(items(7), At::new(0, 0, 8, &byte))),
-            ("accumulate", Class::RmaRange, &|| win.accumulate(items(8), At::new(0, far, 8, &byte), Op::Bor)),
-            ("accumulate_elements", Class::RmaRange, &|| {
-                win.accumulate_elements(bytes.as_ptr(), 1, float, 0, far, Op::Sum)
+            ("accumulate_items", Class::RmaRange, &|| {
+                win.accumulate_items(items(8), At::new(0, far, 8, &byte), Op::Bor)
             }),
+            ("accumulate", Class::RmaRange, &|| win.accumulate(bytes.as_ptr(), 1, float, 0, far, Op::Sum)),
             ("fetch_and_op", Class::RmaRange, &|| win.fetch_and_op(&[0; 8], &mut [0; 8], float, 0, far, Op::Sum)),
             ("fetch_value", Class::RmaRange, &|| win.fetch_value(1, BasicType::Int64, 0, far, Op::Sum).map(drop)),
             ("compare_and_swap", Class::RmaRange, &|| {
                 win.compare_and_swap(ZEROS, &mut [0; 8], BasicType::Int64, 0, far)
+            }),
+            ("start_compare_and_swap", Class::Type, &|| {
+                let values = CompareSwap { expected: ZEROS.expected.as_ptr(), new: ZEROS.new.as_ptr() };
+                win.start_compare_and_swap(values, [0; 8].as_mut_ptr(), float, 0, 0)
             }),
             ("a type of a target's items", Class::Type, &|| win.put_items(items(8), At::new(0, 0, 8, &long))),
         ]
@@ -115,7 +119,7 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
         win.fence(Assert::NOPRECEDE)?;
         win.fetch_value(0, BasicType::Int64, world.rank(), 0, Op::Sum)?;
         // SAFETY: as above.
-        let request = unsafe { win.rput_notify(items(8), At::new(world.rank(), 0, 8, &byte), Notice(0)) };
+        let request = unsafe { win.rput_items_notify(items(8), At::new(world.rank(), 0, 8, &byte), Notice(0)) };
         same("a notified request", &request.map(drop).map_err(|error| error.class()), &Err(Class::RmaSync))?;
         same("lock_all in an epoch", &win.lock_all(Assert::NONE).map_err(|error| error.class()), &Err(Class::RmaSync))?;
         win.fence(Assert::NONE)?;

@@ -222,8 +222,8 @@ fn operate(fixture: &Fixture, call: Call, rank: usize) -> transom::Result<()> {
         match call {
             Call::Put => win.put((&raw const ONE).cast(), 8, rank, at),
             Call::Get => win.get(into, 8, rank, at),
-            Call::Accumulate => win.accumulate(one, to, Op::Sum),
-            Call::GetAccumulate => win.get_accumulate(one, result, to, Op::Sum),
+            Call::Accumulate => win.accumulate_items(one, to, Op::Sum),
+            Call::GetAccumulate => win.get_accumulate_items(one, result, to, Op::Sum),
             Call::FetchAndOp => win.fetch_and_op(&[1; 8], &mut [0; 8], BasicType::Uint64, rank, at, Op::Sum),
             Call::CompareAndSwap => {
                 let expected = constant(rank).to_ne_bytes();
@@ -235,10 +235,10 @@ fn operate(fixture: &Fixture, call: Call, rank: usize) -> transom::Result<()> {
                     at,
                 )
             }
-            Call::Rput => win.rput(one, to).map(drop),
-            Call::Rget => win.rget(result, to).map(drop),
-            Call::Raccumulate => win.raccumulate(one, to, Op::Sum).map(drop),
-            _ => win.rget_accumulate(one, result, to, Op::Sum).map(drop),
+            Call::Rput => win.rput_items(one, to).map(drop),
+            Call::Rget => win.rget_items(result, to).map(drop),
+            Call::Raccumulate => win.raccumulate_items(one, to, Op::Sum).map(drop),
+            _ => win.rget_accumulate_items(one, result, to, Op::Sum).map(drop),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The same table for epochs as closures, as far as the types permit illegal calls: calls that
 //! would open an inner epoch, and operations on ranks outside the epoch. The outer epoch continues.
 
-use transom::{Access, Assert, Class, Flavor, Info, Job, Lock, Passive, Window, ops};
+use transom::{Access, Assert, Class, Flavor, Job, Lock, Passive, Window, ops};
 use transom_harness::{Outcome, ensure, same, step};
 
 use super::fixture::constant;
@@ -28,7 +28,7 @@ pub(crate) fn closures(world: &Job) -> Outcome {
         match flavor {
             Flavor::Shared => {
                 let node = world.subset(&world.node_ranks())?;
-                table(&node, Window::allocate_shared(&node, 2, &Info::new())?)?;
+                table(&node, Window::allocate_shared(&node, 2)?)?;
             }
             Flavor::Create => table(world, Window::create(world, vec![0; 2])?)?,
             _ => table(world, Window::allocate(world, 2)?)?,
@@ -208,7 +208,7 @@ fn operate(epoch: &Access<'_, '_, u64>, call: Call, rank: usize) -> Option<trans
 fn request(epoch: &Passive<'_, '_, u64>, call: Call, rank: usize) -> Option<transom::Result<()>> {
     Some(match call {
         Call::Rput => epoch.rput_owned(rank, 0, vec![1]).map(drop),
-        Call::Rget => epoch.rget(rank, 0, vec![1]).map(drop),
+        Call::Rget => epoch.rget_owned(rank, 0, vec![1]).map(drop),
         Call::Flush => epoch.flush(rank),
         Call::FlushLocal => epoch.flush_local(rank),
         _ => return None,

@@ -142,7 +142,7 @@ impl<'env> Epoch<'env> for Open<'_> {
         let word = Datatype::basic(BasicType::Uint64);
         let to = At::new(target, self.raw.at(target, at), from.len(), &word);
         // SAFETY: `from` outlives the epoch.
-        unsafe { self.raw.win.accumulate(Items::of(from.as_ptr().cast(), from.len(), &word), to, op) }
+        unsafe { self.raw.win.accumulate_items(Items::of(from.as_ptr().cast(), from.len(), &word), to, op) }
     }
 
     fn fetch(&self, target: usize, at: usize, operand: u64, op: Op) -> transom::Result<u64> {
@@ -173,7 +173,7 @@ impl<'env> Epoch<'env> for Open<'_> {
         }
         let result = Items::of_mut(into.as_mut_ptr().cast(), into.len(), &word);
         // SAFETY: the operation is waited for while `into` is borrowed.
-        unsafe { self.raw.win.rget(result, At::new(target, self.raw.at(target, at), into.len(), &word)) }?.wait()
+        unsafe { self.raw.win.rget_items(result, At::new(target, self.raw.at(target, at), into.len(), &word)) }?.wait()
     }
 
     fn exchange(&self, target: usize, at: usize, from: &[u64], old: &mut [u64], op: Op) -> transom::Result<()> {
@@ -210,23 +210,29 @@ impl<'env> Epoch<'env> for Open<'_> {
                     win.put_notify(lent.as_ptr().cast(), size_of_val(lent), target, at, notice)
                 }
                 (Effect::Nothing, true) => {
-                    let put = win.rput_bytes_notify(lent.as_ptr().cast(), size_of_val(lent), target, at, notice);
+                    let put = win.rput_notify(lent.as_ptr().cast(), size_of_val(lent), target, at, notice);
                     put.and_then(|mut request| request.wait())
                 }
                 (Effect::Put { .. }, false) => win.put_items_notify(items, to, notice),
-                (Effect::Put { .. }, true) => win.rput_notify(items, to, notice).and_then(|mut request| request.wait()),
+                (Effect::Put { .. }, true) => {
+                    win.rput_items_notify(items, to, notice).and_then(|mut request| request.wait())
+                }
                 (Effect::Get { .. }, false) => win.get_items_notify(items, to, notice),
-                (Effect::Get { .. }, true) => win.rget_notify(items, to, notice).and_then(|mut request| request.wait()),
-                (Effect::AddVector { fetch: false, .. }, false) => win.accumulate_notify(items, to, Op::Sum, notice),
+                (Effect::Get { .. }, true) => {
+                    win.rget_items_notify(items, to, notice).and_then(|mut request| request.wait())
+                }
+                (Effect::AddVector { fetch: false, .. }, false) => {
+                    win.accumulate_items_notify(items, to, Op::Sum, notice)
+                }
                 (Effect::AddVector { fetch: false, .. }, true) => {
-                    win.raccumulate_notify(items, to, Op::Sum, notice).and_then(|mut request| request.wait())
+                    win.raccumulate_items_notify(items, to, Op::Sum, notice).and_then(|mut request| request.wait())
                 }
                 (Effect::AddVector { .. }, false) => {
-                    let call = win.get_accumulate_notify(items, before, to, Op::Sum, notice);
+                    let call = win.get_accumulate_items_notify(items, before, to, Op::Sum, notice);
                     call.and_then(|()| win.flush(target))
                 }
                 (Effect::AddVector { .. }, true) => win
-                    .rget_accumulate_notify(items, before, to, Op::Sum, notice)
+                    .rget_accumulate_items_notify(items, before, to, Op::Sum, notice)
                     .and_then(|mut request| request.wait()),
             }
         };

@@ -144,7 +144,7 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
     fn read(&self, target: usize, at: usize, into: &mut [u64], request: bool) -> transom::Result<()> {
         match self {
             Open::Passive(epoch) if request => {
-                let found = epoch.rget(target, at, vec![0; into.len()]).and_then(BufferRequest::wait)?;
+                let found = epoch.rget_owned(target, at, vec![0; into.len()]).and_then(BufferRequest::wait)?;
                 into.copy_from_slice(&found);
                 Ok(())
             }
@@ -171,7 +171,7 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
         match (effect, request) {
             (Effect::Get { .. }, false) => epoch.get_notify(target, at, lent, notice),
             (Effect::Get { .. }, true) => {
-                let found = epoch.rget_notify(target, at, vec![0; lent.len()], notice)?.wait()?;
+                let found = epoch.rget_owned_notify(target, at, vec![0; lent.len()], notice)?.wait()?;
                 lent.copy_from_slice(&found);
                 Ok(())
             }
@@ -197,7 +197,7 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
             }
             (Effect::AddVector { len, .. }, true) => {
                 let old = vec![0; len];
-                epoch.rget_accumulate_notify(target, at, lent, old, ops::Sum, notice)?.wait().map(drop)
+                epoch.rget_accumulate_owned_notify(target, at, lent, old, ops::Sum, notice)?.wait().map(drop)
             }
         }
     }

@@ -203,7 +203,7 @@ impl ByteWindow {
     pub(crate) fn accumulate(&self, from: Source<'_>, to: Location<'_>, op: Op) -> Result<()> {
         let target = self.target(to);
         // SAFETY: the span was checked; the flush completes it while the buffer is borrowed.
-        unsafe { self.win.accumulate(source(from), target, op)? };
+        unsafe { self.win.accumulate_items(source(from), target, op)? };
         self.win.flush(target.rank)
     }
 
@@ -212,7 +212,7 @@ impl ByteWindow {
     pub(crate) fn get_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: Location<'_>, op: Op) -> Result<()> {
         let target = self.target(to);
         // SAFETY: both spans were checked; the flush completes it while both buffers are borrowed.
-        unsafe { self.win.get_accumulate(source(from), sink(into), target, op)? };
+        unsafe { self.win.get_accumulate_items(source(from), sink(into), target, op)? };
         self.win.flush(target.rank)
     }
 
@@ -221,7 +221,7 @@ impl ByteWindow {
         let target = self.target(to);
         // SAFETY: the span was checked; the request is waited for, and the flush completes it at
         // the target, while the buffer is borrowed.
-        unsafe { self.win.raccumulate(source(from), target, op)?.wait()? };
+        unsafe { self.win.raccumulate_items(source(from), target, op)?.wait()? };
         self.win.flush(target.rank)
     }
 
@@ -229,7 +229,7 @@ impl ByteWindow {
     /// complete.
     pub(crate) fn rget_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: Location<'_>, op: Op) -> Result<()> {
         // SAFETY: both spans were checked; the wait completes it while both buffers are borrowed.
-        unsafe { self.win.rget_accumulate(source(from), sink(into), self.target(to), op)?.wait() }
+        unsafe { self.win.rget_accumulate_items(source(from), sink(into), self.target(to), op)?.wait() }
     }
 
     /// An operation that adds one to a counter of the target. It reads `from`, or fills `into`, or
@@ -251,16 +251,18 @@ impl ByteWindow {
                 (Notified::Put, false) => self.win.put_items_notify(from, target, notice).map(|()| None),
                 (Notified::Get, false) => self.win.get_items_notify(into, target, notice).map(|()| None),
                 (Notified::Accumulate(op), false) => {
-                    self.win.accumulate_notify(from, target, op, notice).map(|()| None)
+                    self.win.accumulate_items_notify(from, target, op, notice).map(|()| None)
                 }
                 (Notified::GetAccumulate(op), false) => {
-                    self.win.get_accumulate_notify(from, into, target, op, notice).map(|()| None)
+                    self.win.get_accumulate_items_notify(from, into, target, op, notice).map(|()| None)
                 }
-                (Notified::Put, true) => self.win.rput_notify(from, target, notice).map(Some),
-                (Notified::Get, true) => self.win.rget_notify(into, target, notice).map(Some),
-                (Notified::Accumulate(op), true) => self.win.raccumulate_notify(from, target, op, notice).map(Some),
+                (Notified::Put, true) => self.win.rput_items_notify(from, target, notice).map(Some),
+                (Notified::Get, true) => self.win.rget_items_notify(into, target, notice).map(Some),
+                (Notified::Accumulate(op), true) => {
+                    self.win.raccumulate_items_notify(from, target, op, notice).map(Some)
+                }
                 (Notified::GetAccumulate(op), true) => {
-                    self.win.rget_accumulate_notify(from, into, target, op, notice).map(Some)
+                    self.win.rget_accumulate_items_notify(from, into, target, op, notice).map(Some)
                 }
             }
         };
@@ -284,10 +286,10 @@ impl ByteWindow {
             match &mut call.old {
                 // SAFETY: the span was checked; the flush below completes it while the buffer is
                 // borrowed.
-                None => unsafe { self.win.accumulate(from, target, call.op) },
+                None => unsafe { self.win.accumulate_items(from, target, call.op) },
                 // SAFETY: both spans were checked; the flush below completes it while both buffers
                 // are borrowed.
-                Some(old) => unsafe { self.win.get_accumulate(from, sink((old, shape)), target, call.op) },
+                Some(old) => unsafe { self.win.get_accumulate_items(from, sink((old, shape)), target, call.op) },
             }
         });
         self.win.flush(rank)?;

@@ -46,8 +46,8 @@ pub(crate) fn threads_share_an_epoch(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// `Job::broadcast` and `Job::reduce` with every root, on elements of several sizes including none,
-/// and over a subset.
+/// `Job::broadcast` and `Job::all_reduce` with every root, on elements of several sizes including
+/// none, and over a subset.
 /// Shows A1, W7.
 pub(crate) fn collective_calls(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -58,11 +58,11 @@ pub(crate) fn collective_calls(world: &Job) -> Outcome {
     }
     world.broadcast::<u64>(0, &mut [])?;
     let mut sums: Vec<f64> = (0..300).map(|i| f64::from(i) + me as f64).collect();
-    world.reduce(&mut sums, ops::Sum)?;
+    world.all_reduce(&mut sums, ops::Sum)?;
     let all = (size * (size - 1) / 2) as f64;
     ensure(sums.iter().enumerate().all(|(i, &sum)| sum == i as f64 * size as f64 + all), "sums at every rank")?;
     let mut most = [me as f32, -(me as f32)];
-    world.reduce(&mut most, ops::Max)?;
+    world.all_reduce(&mut most, ops::Max)?;
     same("the largest of all ranks", &most, &[(size - 1) as f32, 0.0])?;
     let odd: Vec<usize> = (0..size).filter(|rank| rank % 2 == 1).rev().collect();
     if me % 2 == 1 {
@@ -87,9 +87,9 @@ fn refused(world: &Job) -> Outcome {
         &(if last { Err(Class::Count) } else { Ok(()) }, if last { me as u64 } else { 0 }),
     )?;
     let mut data = vec![1u64; if last { 7 } else { 5 }];
-    let done = world.reduce(&mut data, ops::Sum).map_err(|error| error.class());
+    let done = world.all_reduce(&mut data, ops::Sum).map_err(|error| error.class());
     let sum = if last { 1 } else { size as u64 - u64::from(size > 1) };
     same("reduce", &(done, data[0]), &(if last { Err(Class::Count) } else { Ok(()) }, sum))?;
     same("no such root", &world.broadcast(size, &mut data).map_err(|error| error.class()), &Err(Class::Rank))?;
-    same("no reduction", &world.reduce(&mut data, ops::Replace).map_err(|error| error.class()), &Err(Class::Op))
+    same("no reduction", &world.all_reduce(&mut data, ops::Replace).map_err(|error| error.class()), &Err(Class::Op))
 }

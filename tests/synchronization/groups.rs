@@ -213,5 +213,27 @@ pub(crate) fn unchecked(world: &Job) -> Outcome {
     win.start(&[next], Assert::NONE)?;
     win.complete()?;
     win.wait()?;
+    win.free()?;
+    typed_unchecked(world, next, before)
+}
+
+/// The same in a typed window.
+fn typed_unchecked(world: &Job, next: usize, before: usize) -> Outcome {
+    let win = Window::<u64>::allocate(world, 1)?;
+    for turn in 1..=20 {
+        step(format!("typed, turn {turn}"));
+        win.post_with(&[before], Assert::NOCHECK | Assert::NOSTORE)?;
+        world.barrier()?;
+        win.start_with(&[next], Assert::NOCHECK, |epoch| epoch.put_value(next, 0, turn))?;
+        win.wait()?;
+        let mut found = [0];
+        win.load(0, &mut found)?;
+        same("the value", &found, &[turn])?;
+        world.barrier()?;
+    }
+    let refused = win.post_with(&[before], Assert::NOPRECEDE).map_err(|error| error.class());
+    same("an assertion of a fence", &refused, &Err(Class::Assert))?;
+    let refused = win.start_with(&[next], Assert::NOPUT, |_| Ok(())).map_err(|error| error.class());
+    same("an assertion of a post", &refused, &Err(Class::Assert))?;
     Ok(win.free()?)
 }

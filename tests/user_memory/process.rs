@@ -218,9 +218,9 @@ pub(crate) fn accumulate(
         match result {
             Some(into) => {
                 let into = transom::Items::of_mut(into.as_mut_ptr(), into.len(), element);
-                win.get_accumulate(items, into, target, op)
+                win.get_accumulate_items(items, into, target, op)
             }
-            None => win.accumulate(items, target, op),
+            None => win.accumulate_items(items, target, op),
         }
     };
     done.and(win.flush(target.rank))

@@ -138,9 +138,9 @@ pub(crate) fn bytes_and_numbers(world: &Job) -> Outcome {
     let mut back = [0u8; 8];
     // SAFETY: `mine` and `back` live until the end of the function, past the end of the epoch.
     unsafe {
-        win.rput_bytes(mine.as_ptr(), 8, next, 2)?.wait()?;
+        win.rput(mine.as_ptr(), 8, next, 2)?.wait()?;
         win.flush(next)?;
-        win.rget_bytes(back.as_mut_ptr(), 8, next, 2)?.wait()?;
+        win.rget(back.as_mut_ptr(), 8, next, 2)?.wait()?;
     }
     same("what was put", &back, &mine)?;
     for _ in 0..10 {

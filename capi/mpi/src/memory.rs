@@ -35,7 +35,7 @@ fn allocated(size: isize, info: InfoHandle) -> Option<Result<*mut u8, NoInfo>> {
         Ok(info) => info,
         Err(none) => return Some(Err(none)),
     };
-    let memory = job.alloc_mem(bytes, &info).ok()?;
+    let memory = job.alloc_mem_with(bytes, &info).ok()?;
     let first = memory.as_ptr();
     job.checker_memory(true);
     given().insert(first.addr(), memory);

@@ -43,11 +43,11 @@ impl Notified for Put {
         let Put(here, there) = self;
         if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
-            return Ok(unsafe { window.raw.rput_bytes_notify(here.base.cast(), len, rank, displacement, notice) }?);
+            return Ok(unsafe { window.raw.rput_notify(here.base.cast(), len, rank, displacement, notice) }?);
         }
         let sides = Sides::of_put(here, there)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { window.raw.rput_notify(sides.items(here.base), sides.at(), notice) }?)
+        Ok(unsafe { window.raw.rput_items_notify(sides.items(here.base), sides.at(), notice) }?)
     }
 }
 
@@ -63,7 +63,7 @@ impl Notified for Get {
     unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request> {
         let sides = Sides::of_get(&self.0, &self.1)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { window.raw.rget_notify(sides.items(self.0.base), sides.at(), notice) }?)
+        Ok(unsafe { window.raw.rget_items_notify(sides.items(self.0.base), sides.at(), notice) }?)
     }
 }
 
@@ -82,8 +82,8 @@ impl Notified for Accumulate {
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
-                None => window.raw.accumulate_notify(origin, at, sides.op, notice),
-                Some(result) => window.raw.get_accumulate_notify(origin, result, at, sides.op, notice),
+                None => window.raw.accumulate_items_notify(origin, at, sides.op, notice),
+                Some(result) => window.raw.get_accumulate_items_notify(origin, result, at, sides.op, notice),
             }
         }?)
     }
@@ -94,8 +94,8 @@ impl Notified for Accumulate {
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
-                None => window.raw.raccumulate_notify(origin, at, sides.op, notice),
-                Some(result) => window.raw.rget_accumulate_notify(origin, result, at, sides.op, notice),
+                None => window.raw.raccumulate_items_notify(origin, at, sides.op, notice),
+                Some(result) => window.raw.rget_accumulate_items_notify(origin, result, at, sides.op, notice),
             }
         }?)
     }

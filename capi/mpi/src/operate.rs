@@ -217,27 +217,27 @@ impl AccumulateSides {
     }
 
     /// # Safety
-    /// As for [`transom::RawWindow::accumulate`] and `get_accumulate`.
+    /// As for [`transom::RawWindow::accumulate_items`] and `get_accumulate_items`.
     unsafe fn perform(&self, window: &Window) -> Outcome<()> {
         let (origin, result, at) = self.arguments()?;
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
-                None => window.raw.accumulate(origin, at, self.op),
-                Some(result) => window.raw.get_accumulate(origin, result, at, self.op),
+                None => window.raw.accumulate_items(origin, at, self.op),
+                Some(result) => window.raw.get_accumulate_items(origin, result, at, self.op),
             }
         }?)
     }
 
     /// # Safety
-    /// As for [`transom::RawWindow::raccumulate`] and `rget_accumulate`.
+    /// As for [`transom::RawWindow::raccumulate_items`] and `rget_accumulate_items`.
     pub(crate) unsafe fn request(&self, window: &Window) -> Outcome<Request> {
         let (origin, result, at) = self.arguments()?;
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
-                None => window.raw.raccumulate(origin, at, self.op),
-                Some(result) => window.raw.rget_accumulate(origin, result, at, self.op),
+                None => window.raw.raccumulate_items(origin, at, self.op),
+                Some(result) => window.raw.rget_accumulate_items(origin, result, at, self.op),
             }
         }?)
     }
@@ -330,31 +330,31 @@ impl Window {
     }
 
     /// # Safety
-    /// As for [`transom::RawWindow::rput`].
+    /// As for [`transom::RawWindow::rput_items`].
     pub(crate) unsafe fn rput(&self, here: &OriginSide, there: &TargetSide) -> Outcome<Request> {
         if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
-            return Ok(unsafe { self.raw.rput_bytes(here.base.cast(), len, rank, displacement) }?);
+            return Ok(unsafe { self.raw.rput(here.base.cast(), len, rank, displacement) }?);
         }
         let sides = Sides::of_put(here, there)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.raw.rput(sides.items(here.base), sides.at()) }?)
+        Ok(unsafe { self.raw.rput_items(sides.items(here.base), sides.at()) }?)
     }
 
     /// # Safety
-    /// As for [`transom::RawWindow::rget`].
+    /// As for [`transom::RawWindow::rget_items`].
     pub(crate) unsafe fn rget(&self, here: &OriginSide, there: &TargetSide) -> Outcome<Request> {
         if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
-            return Ok(unsafe { self.raw.rget_bytes(here.base.cast(), len, rank, displacement) }?);
+            return Ok(unsafe { self.raw.rget(here.base.cast(), len, rank, displacement) }?);
         }
         let sides = Sides::of_get(here, there)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.raw.rget(sides.items(here.base), sides.at()) }?)
+        Ok(unsafe { self.raw.rget_items(sides.items(here.base), sides.at()) }?)
     }
 
     /// # Safety
-    /// As for [`transom::RawWindow::accumulate`], and `get_accumulate` with a result.
+    /// As for [`transom::RawWindow::accumulate_items`], and `get_accumulate_items` with a result.
     pub(crate) unsafe fn accumulate(
         &self,
         origin: &OriginSide,
@@ -384,7 +384,7 @@ impl Window {
     /// Accumulates elements of one type, contiguous at origin and target.
     ///
     /// # Safety
-    /// As for [`transom::RawWindow::accumulate_elements`] and `get_accumulate_elements`.
+    /// As for [`transom::RawWindow::accumulate`] and `get_accumulate`.
     unsafe fn accumulate_elements(
         &self,
         origin: &OriginSide,
@@ -397,10 +397,10 @@ impl Window {
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
-                None => self.raw.accumulate_elements(from, count, ty, rank, displacement, op),
+                None => self.raw.accumulate(from, count, ty, rank, displacement, op),
                 Some(result) => {
                     let into = result.base.cast();
-                    self.raw.get_accumulate_elements(from, into, count, ty, rank, displacement, op)
+                    self.raw.get_accumulate(from, into, count, ty, rank, displacement, op)
                 }
             }
         }?)
@@ -499,7 +499,7 @@ impl Window {
         if ty.size() <= 8 && self.fetches_late(rank) {
             let (values, into) = (CompareSwap { expected: expected.cast(), new: new.cast() }, result.cast());
             // SAFETY: the caller's promise.
-            return Ok(unsafe { self.raw.start_compare_and_swap(values, into, ty, rank, displacement) }?);
+            return Ok(unsafe { self.raw.start_compare_and_swap_any(values, into, ty, rank, displacement) }?);
         }
         let mut words = [[0; LARGEST]; 3];
         let [given, wanted, old] = words.each_mut().map(|word| &mut word[..ty.size()]);

@@ -110,7 +110,7 @@ static PROGRAMS: &[Program] = &[
     Program { alone: Alone::None, ..c("closed_streams") },
     Program { language: Language::Cpp, ..c("objects") },
     Program { language: Language::Fortran, ..c("old") },
-    Program { language: Language::Fortran, ..c("modern") },
+    Program { nodes: true, language: Language::Fortran, ..c("modern") },
 ];
 
 fn main() -> ExitCode {

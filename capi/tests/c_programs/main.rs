@@ -195,15 +195,29 @@ fn pkg_config_tells_the_same() {
     assert_eq!(ask(&["--static", "--libs"]), all);
 }
 
-/// A program asks the dynamic linker for libtransom.so.0, so that the link without a number is for
-/// compilers only.
+/// A program asks the dynamic linker for the interface of its version, so that a library of another
+/// version does not serve it. Before 1.0 each minor version has an interface of its own. The link
+/// without a number is for compilers only.
 fn programs_ask_for_the_number_of_the_interface() {
     let install = installed();
     let built = install.built("tests/windows.c", Language::C, Kind::Shared);
     let bytes = std::fs::read(built).expect("the program is there");
-    assert!(contains(&bytes, b"\0libtransom.so.0\0"));
-    let target = std::fs::read_link(install.prefix.join("lib/libtransom.so.0")).expect("a link");
-    assert_eq!(target.to_str(), Some(concat!("libtransom.so.", env!("CARGO_PKG_VERSION"))));
+    let number = match env!("CARGO_PKG_VERSION_MAJOR") {
+        "0" => concat!("0.", env!("CARGO_PKG_VERSION_MINOR")),
+        major => major,
+    };
+    let name = format!("libtransom.so.{number}");
+    assert!(contains(&bytes, format!("\0{name}\0").as_bytes()), "{name}");
+    let link = |name: &str| std::fs::read_link(install.prefix.join("lib").join(name)).expect("a link");
+    assert_eq!(link("libtransom.so").to_str(), Some(name.as_str()));
+    assert_eq!(link(&name).to_str(), Some(concat!("libtransom.so.", env!("CARGO_PKG_VERSION"))));
+    let mut all: Vec<_> = std::fs::read_dir(install.prefix.join("lib"))
+        .expect("a folder")
+        .filter_map(|entry| entry.expect("an entry").file_name().into_string().ok())
+        .filter(|name| name.starts_with("libtransom.so"))
+        .collect();
+    all.sort();
+    assert_eq!(all, ["libtransom.so", &name, concat!("libtransom.so.", env!("CARGO_PKG_VERSION"))]);
 }
 
 /// The shared library exports exactly the functions that the header declares.

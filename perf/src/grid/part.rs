@@ -140,7 +140,7 @@ impl Part {
                 Operation::Get => self.win.get(buffers.got.as_mut_ptr().cast(), GOT * 8, TARGET, at(GET_AT)),
                 Operation::Accumulate => {
                     let ours = Items::of(buffers.ones.as_ptr().cast(), SUMS, &self.float);
-                    self.win.accumulate(ours, At::new(TARGET, at(SUM_AT), SUMS, &self.float), Op::Sum)
+                    self.win.accumulate_items(ours, At::new(TARGET, at(SUM_AT), SUMS, &self.float), Op::Sum)
                 }
                 Operation::FetchAndOp => {
                     let one = 1u64.to_ne_bytes();

@@ -22,7 +22,7 @@ pub(super) fn same(what: &str, found: u64, expected: u64) -> Outcome<()> {
 /// Sum over all ranks. Collective.
 fn sum(world: &Job, count: u64) -> Outcome<u64> {
     let mut sum = [count];
-    world.reduce(&mut sum, ops::Sum)?;
+    world.all_reduce(&mut sum, ops::Sum)?;
     Ok(sum[0])
 }
 

@@ -44,7 +44,7 @@ impl Clock {
 
     /// The percentiles over all ranks, in us. Collective.
     pub(super) fn percentiles(mut self, world: &Job) -> Outcome<[f64; 4]> {
-        world.reduce(&mut self.buckets, ops::Sum)?;
+        world.all_reduce(&mut self.buckets, ops::Sum)?;
         Ok(SHARES.map(|share| longest(&self.buckets, share)))
     }
 }

@@ -141,7 +141,7 @@ fn is_right(world: &Job, options: &Options, work: &mut dyn Work) -> Outcome<bool
         eprintln!("transom-perf: rank {}: {}: {error:#}", world.rank(), options.test.name());
     }
     let mut wrong = [u64::from(outcome.is_err())];
-    world.reduce(&mut wrong, ops::Sum)?;
+    world.all_reduce(&mut wrong, ops::Sum)?;
     Ok(wrong[0] == 0)
 }
 
@@ -204,7 +204,7 @@ fn round(world: &Job, count: usize, batch: &mut dyn FnMut(usize) -> Outcome<()>)
     batch(count)?;
     world.barrier()?;
     let mut longest = [u64::try_from(start.elapsed().as_nanos())?];
-    world.reduce(&mut longest, ops::Max)?;
+    world.all_reduce(&mut longest, ops::Max)?;
     #[allow(clippy::cast_precision_loss)] // nanoseconds of seconds fit
     Ok(longest[0] as f64 / as_f64(count))
 }

@@ -9,7 +9,7 @@ use crate::error::{ArgumentError, Class, Error, Result, Side};
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::Combined;
 use crate::reduce::{BasicType, Op};
-use crate::window::layouts::no_overlap;
+use crate::window::layouts::{holds, no_overlap};
 use crate::window::transfer::{Incoming, Outgoing};
 
 /// An accumulate with its buffers.
@@ -42,6 +42,31 @@ impl<'a> Accumulate<'a> {
         let from = from.map(|bytes| Outgoing { layout: layout(bytes.len()), ..Outgoing::contiguous(bytes) });
         let into = into.map(|bytes| Incoming { layout: layout(bytes.len()), ..Incoming::contiguous(bytes) });
         Accumulate { call, op, ty, from, into, to: layout(len) }
+    }
+
+    /// An accumulate of `count` items of `items` in each buffer of the origin, on a target in a
+    /// window of elements `ty`. Fails if a buffer is shorter than its items, or the target has
+    /// elements of another type.
+    pub(in crate::window) fn of_items(
+        (call, op, ty): (&'static str, Op, BasicType),
+        (count, items): (usize, &'a Datatype),
+        from: Option<Source>,
+        into: Option<Sink>,
+        (to_count, to): (usize, &'a Datatype),
+    ) -> Result<Accumulate<'a>> {
+        if to_count > 0 && to.size() > 0 {
+            let found = basic_type(call, to)?;
+            if found != ty {
+                return Err(Error::argument(Class::Type, call, ArgumentError::OtherElements(found, ty)));
+            }
+        }
+        let layout = Layout::Items(items, count);
+        for len in [from.as_ref().map(Source::len), into.as_ref().map(Sink::len)].into_iter().flatten() {
+            holds(call, len, 0, &layout)?;
+        }
+        let from = from.map(|bytes| Outgoing { bytes, low: 0, layout });
+        let into = into.map(|bytes| Incoming { bytes, low: 0, layout });
+        Ok(Accumulate { call, op, ty, from, into, to: Layout::Items(to, to_count) })
     }
 
     /// The pieces of the accumulate: offsets at the target, in the origin and in the result, and

@@ -178,6 +178,7 @@ impl RawWindow {
     ///
     /// # Errors
     /// As for [`RawWindow::free`].
+    #[doc(hidden)]
     pub fn may_free(&self) -> Result<()> {
         let allowed = self.core.epochs.check("free", Call::Free).map(drop);
         // The conflict checker reports an operation at its target when the operation is complete,

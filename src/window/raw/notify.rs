@@ -92,28 +92,34 @@ impl RawWindow {
         unsafe { self.get_counted(origin, target, notice, CountedBy::Target) }
     }
 
-    /// Performs [`RawWindow::accumulate`], and then adds one to a counter of the target
+    /// Performs [`RawWindow::accumulate_items`], and then adds one to a counter of the target
     /// (`MPI_Accumulate_notify`). The call waits for the operation.
     ///
     /// # Errors
-    /// As for [`RawWindow::accumulate`] and [`RawWindow::put_notify`].
+    /// As for [`RawWindow::accumulate_items`] and [`RawWindow::put_notify`].
     ///
     /// # Safety
-    /// As for [`RawWindow::accumulate`].
-    pub unsafe fn accumulate_notify(&self, origin: Items<'_>, target: At<'_>, op: Op, notice: Notice) -> Result<()> {
+    /// As for [`RawWindow::accumulate_items`].
+    pub unsafe fn accumulate_items_notify(
+        &self,
+        origin: Items<'_>,
+        target: At<'_>,
+        op: Op,
+        notice: Notice,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.combine_counted((origin, None), target, op, notice, CountedBy::Target) }
     }
 
-    /// Performs [`RawWindow::get_accumulate`], and then adds one to a counter of the target
+    /// Performs [`RawWindow::get_accumulate_items`], and then adds one to a counter of the target
     /// (`MPI_Get_accumulate_notify`). The call waits for the operation.
     ///
     /// # Errors
-    /// As for [`RawWindow::get_accumulate`] and [`RawWindow::put_notify`].
+    /// As for [`RawWindow::get_accumulate_items`] and [`RawWindow::put_notify`].
     ///
     /// # Safety
-    /// As for [`RawWindow::get_accumulate`].
-    pub unsafe fn get_accumulate_notify(
+    /// As for [`RawWindow::get_accumulate_items`].
+    pub unsafe fn get_accumulate_items_notify(
         &self,
         origin: Items<'_>,
         result: Items<'_>,
@@ -136,7 +142,7 @@ impl RawWindow {
     ///
     /// # Safety
     /// As for [`RawWindow::put_notify`].
-    pub unsafe fn rput_bytes_notify(
+    pub unsafe fn rput_notify(
         &self,
         origin: *const u8,
         len: usize,
@@ -159,7 +165,7 @@ impl RawWindow {
     ///
     /// # Safety
     /// As for [`RawWindow::put_items_notify`].
-    pub unsafe fn rput_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
+    pub unsafe fn rput_items_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
         // SAFETY: the caller's promise.
         self.requested(target.rank, |counted_by| unsafe { self.put_counted(origin, target, notice, counted_by) })
     }
@@ -171,19 +177,20 @@ impl RawWindow {
     ///
     /// # Safety
     /// As for [`RawWindow::get_items_notify`].
-    pub unsafe fn rget_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
+    pub unsafe fn rget_items_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
         // SAFETY: the caller's promise.
         self.requested(target.rank, |counted_by| unsafe { self.get_counted(origin, target, notice, counted_by) })
     }
 
-    /// Like [`RawWindow::accumulate_notify`], and returns a request (`MPI_Raccumulate_notify`).
+    /// Like [`RawWindow::accumulate_items_notify`], and returns a request
+    /// (`MPI_Raccumulate_notify`).
     ///
     /// # Errors
-    /// As for [`RawWindow::accumulate_notify`].
+    /// As for [`RawWindow::accumulate_items_notify`].
     ///
     /// # Safety
-    /// As for [`RawWindow::accumulate_notify`].
-    pub unsafe fn raccumulate_notify(
+    /// As for [`RawWindow::accumulate_items_notify`].
+    pub unsafe fn raccumulate_items_notify(
         &self,
         origin: Items<'_>,
         target: At<'_>,
@@ -196,15 +203,15 @@ impl RawWindow {
         })
     }
 
-    /// Like [`RawWindow::get_accumulate_notify`], and returns a request
+    /// Like [`RawWindow::get_accumulate_items_notify`], and returns a request
     /// (`MPI_Rget_accumulate_notify`).
     ///
     /// # Errors
-    /// As for [`RawWindow::get_accumulate_notify`].
+    /// As for [`RawWindow::get_accumulate_items_notify`].
     ///
     /// # Safety
-    /// As for [`RawWindow::get_accumulate_notify`].
-    pub unsafe fn rget_accumulate_notify(
+    /// As for [`RawWindow::get_accumulate_items_notify`].
+    pub unsafe fn rget_accumulate_items_notify(
         &self,
         origin: Items<'_>,
         result: Items<'_>,
@@ -258,7 +265,7 @@ impl RawWindow {
     }
 
     /// # Safety
-    /// As for [`RawWindow::accumulate_notify`], and `get_accumulate_notify` with a result.
+    /// As for [`RawWindow::accumulate_items_notify`], and `get_accumulate_notify` with a result.
     unsafe fn combine_counted(
         &self,
         (origin, result): (Items<'_>, Option<Items<'_>>),

@@ -84,50 +84,17 @@ impl RawWindow {
         self.core.settle(outcome)
     }
 
-    /// Combines the target's elements with the origin's (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each
-    /// element is combined atomically with respect to the whole accumulate family on the same type.
+    /// Combines `count` elements of `ty` at `displacement` of `target` with the elements at
+    /// `origin` (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each element is combined atomically with
+    /// respect to the whole accumulate family on the same type.
     ///
     /// # Errors
-    /// As for [`RawWindow::put_items`]; `Op` if the operation is not defined on the type; `Type` if
-    /// a datatype has more than one predefined type.
-    ///
-    /// # Safety
-    /// As for [`RawWindow::put_items`].
-    pub unsafe fn accumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
-        let permit = self.core.begin("accumulate", target.rank)?;
-        // SAFETY: the caller's promise.
-        let outcome = unsafe { self.combine(permit, "accumulate", Some(origin), None, target, op, CountedBy::Target) };
-        self.core.settle(outcome)
-    }
-
-    /// Like [`RawWindow::accumulate`], and also gets the previous values (`MPI_GET_ACCUMULATE`,
-    /// MPI-4.1 §12.3.4). `origin` is ignored for `MPI_NO_OP`.
-    ///
-    /// # Errors
-    /// As for [`RawWindow::accumulate`].
-    ///
-    /// # Safety
-    /// As for [`RawWindow::put_items`], and as for [`RawWindow::get_items`] for `result`, which
-    /// does not overlap `origin`.
-    pub unsafe fn get_accumulate(&self, origin: Items<'_>, result: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
-        let permit = self.core.begin("get_accumulate", target.rank)?;
-        // SAFETY: the caller's promise.
-        let outcome = unsafe {
-            self.combine(permit, "get_accumulate", Some(origin), Some(result), target, op, CountedBy::Target)
-        };
-        self.core.settle(outcome)
-    }
-
-    /// Like [`RawWindow::accumulate`], for `count` elements of `ty` that are contiguous at origin
-    /// and target, without derived datatypes.
-    ///
-    /// # Errors
-    /// As for [`RawWindow::accumulate`].
+    /// As for [`RawWindow::put`]; `Op` if the operation is not defined on the type.
     ///
     /// # Safety
     /// As for [`RawWindow::put`], for the bytes of the elements.
     #[inline]
-    pub unsafe fn accumulate_elements(
+    pub unsafe fn accumulate(
         &self,
         origin: *const u8,
         count: usize,
@@ -144,17 +111,18 @@ impl RawWindow {
         self.core.settle(outcome)
     }
 
-    /// Like [`RawWindow::get_accumulate`], for `count` elements of `ty` that are contiguous at
-    /// origin and target.
+    /// Like [`RawWindow::accumulate`], and also gets the previous values (`MPI_GET_ACCUMULATE`,
+    /// MPI-4.1 §12.3.4). `origin` is ignored for `MPI_NO_OP`.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`].
     ///
     /// # Safety
-    /// As for [`RawWindow::get_accumulate`], for the bytes of the elements.
+    /// As for [`RawWindow::put`], for the bytes of the elements, and as for [`RawWindow::get`] for
+    /// `result`, which does not overlap `origin`.
     #[inline]
     #[allow(clippy::too_many_arguments)] // those of MPI_GET_ACCUMULATE, but for the types that are the same
-    pub unsafe fn get_accumulate_elements(
+    pub unsafe fn get_accumulate(
         &self,
         origin: *const u8,
         result: *mut u8,
@@ -170,6 +138,46 @@ impl RawWindow {
         let (from, into) =
             unsafe { ((op != Op::NoOp).then(|| Source::promised(origin, len)), Sink::promised(result, len)) };
         let outcome = self.core.parts.get_accumulate_elements(permit, displacement, op, ty, from, into);
+        self.core.settle(outcome)
+    }
+
+    /// Like [`RawWindow::accumulate`], with the items of `origin` and of `target`
+    /// (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Both sides have the same signature.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put_items`]; `Op` if the operation is not defined on the type; `Type` if
+    /// a datatype has more than one predefined type.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put_items`].
+    pub unsafe fn accumulate_items(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
+        let permit = self.core.begin("accumulate", target.rank)?;
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.combine(permit, "accumulate", Some(origin), None, target, op, CountedBy::Target) };
+        self.core.settle(outcome)
+    }
+
+    /// Like [`RawWindow::accumulate_items`], and also gets the previous values
+    /// (`MPI_GET_ACCUMULATE`, MPI-4.1 §12.3.4). `origin` is ignored for `MPI_NO_OP`.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::accumulate_items`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put_items`], and as for [`RawWindow::get_items`] for `result`, which
+    /// does not overlap `origin`.
+    pub unsafe fn get_accumulate_items(
+        &self,
+        origin: Items<'_>,
+        result: Items<'_>,
+        target: At<'_>,
+        op: Op,
+    ) -> Result<()> {
+        let permit = self.core.begin("get_accumulate", target.rank)?;
+        // SAFETY: the caller's promise.
+        let outcome = unsafe {
+            self.combine(permit, "get_accumulate", Some(origin), Some(result), target, op, CountedBy::Target)
+        };
         self.core.settle(outcome)
     }
 
@@ -317,15 +325,39 @@ impl RawWindow {
         self.core.settle(outcome)
     }
 
-    /// Like [`RawWindow::compare_and_swap_any`], but does not wait; for types of at most 8 bytes.
+    /// Like [`RawWindow::compare_and_swap`], but does not wait: the previous value is in `result`
+    /// when the operation is complete.
     ///
     /// # Errors
-    /// As for [`RawWindow::compare_and_swap`]; `Type` for longer types.
+    /// As for [`RawWindow::compare_and_swap`]; `Type` also for a type of more than 8 bytes.
     ///
     /// # Safety
     /// As for [`RawWindow::start_fetch_and_op`], for both values and for `result`.
-    #[doc(hidden)]
     pub unsafe fn start_compare_and_swap(
+        &self,
+        values: CompareSwap<*const u8>,
+        result: *mut u8,
+        ty: BasicType,
+        target: usize,
+        displacement: u64,
+    ) -> Result<()> {
+        if !Op::allows_compare_and_swap(ty) {
+            return Err(Error::argument(Class::Type, "compare_and_swap", ArgumentError::UndefinedType(ty)));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.start_compare_and_swap_any(values, result, ty, target, displacement) }
+    }
+
+    /// Like [`RawWindow::start_compare_and_swap`], but on every type of at most 8 bytes, as some
+    /// MPIs allow; compares bytes.
+    ///
+    /// # Errors
+    /// `Type` for longer types.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::start_compare_and_swap`].
+    #[doc(hidden)]
+    pub unsafe fn start_compare_and_swap_any(
         &self,
         values: CompareSwap<*const u8>,
         result: *mut u8,
@@ -384,6 +416,38 @@ impl RawWindow {
 /// complete when its buffers may be used again; if the operation gets data, when the data has
 /// arrived.
 impl RawWindow {
+    /// Like [`RawWindow::put`], and returns a request (`MPI_RPUT`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put`]; `RmaSync` outside a passive epoch.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put`].
+    #[inline]
+    pub unsafe fn rput(&self, origin: *const u8, len: usize, target: usize, displacement: u64) -> Result<Request> {
+        let permit = self.core.begin_request("rput", target)?;
+        // SAFETY: the caller's promise.
+        let from = unsafe { Source::promised(origin, len) };
+        let made = self.requested(target, |counted_by| self.core.parts.put(permit, displacement, from, counted_by));
+        self.core.settle(made)
+    }
+
+    /// Like [`RawWindow::get`], and returns a request (`MPI_RGET`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::get`]; `RmaSync` outside a passive epoch.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::get`].
+    #[inline]
+    pub unsafe fn rget(&self, origin: *mut u8, len: usize, target: usize, displacement: u64) -> Result<Request> {
+        let permit = self.core.begin_request("rget", target)?;
+        // SAFETY: the caller's promise.
+        let into = unsafe { Sink::promised(origin, len) };
+        let made = self.requested(target, |counted_by| self.core.parts.get(permit, displacement, into, counted_by));
+        self.core.settle(made)
+    }
+
     /// Like [`RawWindow::put_items`], and returns a request (`MPI_RPUT`).
     ///
     /// # Errors
@@ -391,7 +455,7 @@ impl RawWindow {
     ///
     /// # Safety
     /// As for [`RawWindow::put_items`].
-    pub unsafe fn rput(&self, origin: Items<'_>, target: At<'_>) -> Result<Request> {
+    pub unsafe fn rput_items(&self, origin: Items<'_>, target: At<'_>) -> Result<Request> {
         let permit = self.core.begin_request("rput", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
@@ -408,7 +472,7 @@ impl RawWindow {
     ///
     /// # Safety
     /// As for [`RawWindow::get_items`].
-    pub unsafe fn rget(&self, origin: Items<'_>, target: At<'_>) -> Result<Request> {
+    pub unsafe fn rget_items(&self, origin: Items<'_>, target: At<'_>) -> Result<Request> {
         let permit = self.core.begin_request("rget", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
@@ -418,46 +482,14 @@ impl RawWindow {
         self.core.settle(made)
     }
 
-    /// Like [`RawWindow::put`], and returns a request (`MPI_RPUT`).
+    /// Like [`RawWindow::accumulate_items`], and returns a request (`MPI_RACCUMULATE`).
     ///
     /// # Errors
-    /// As for [`RawWindow::put`]; `RmaSync` outside a passive epoch.
+    /// As for [`RawWindow::accumulate_items`]; `RmaSync` outside a passive epoch.
     ///
     /// # Safety
-    /// As for [`RawWindow::put`].
-    #[inline]
-    pub unsafe fn rput_bytes(&self, origin: *const u8, len: usize, target: usize, at: u64) -> Result<Request> {
-        let permit = self.core.begin_request("rput", target)?;
-        // SAFETY: the caller's promise.
-        let from = unsafe { Source::promised(origin, len) };
-        let made = self.requested(target, |counted_by| self.core.parts.put(permit, at, from, counted_by));
-        self.core.settle(made)
-    }
-
-    /// Like [`RawWindow::get`], and returns a request (`MPI_RGET`).
-    ///
-    /// # Errors
-    /// As for [`RawWindow::get`]; `RmaSync` outside a passive epoch.
-    ///
-    /// # Safety
-    /// As for [`RawWindow::get`].
-    #[inline]
-    pub unsafe fn rget_bytes(&self, origin: *mut u8, len: usize, target: usize, at: u64) -> Result<Request> {
-        let permit = self.core.begin_request("rget", target)?;
-        // SAFETY: the caller's promise.
-        let into = unsafe { Sink::promised(origin, len) };
-        let made = self.requested(target, |counted_by| self.core.parts.get(permit, at, into, counted_by));
-        self.core.settle(made)
-    }
-
-    /// Like [`RawWindow::accumulate`], and returns a request (`MPI_RACCUMULATE`).
-    ///
-    /// # Errors
-    /// As for [`RawWindow::accumulate`]; `RmaSync` outside a passive epoch.
-    ///
-    /// # Safety
-    /// As for [`RawWindow::accumulate`].
-    pub unsafe fn raccumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<Request> {
+    /// As for [`RawWindow::accumulate_items`].
+    pub unsafe fn raccumulate_items(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<Request> {
         let permit = self.core.begin_request("raccumulate", target.rank)?;
         // SAFETY: the caller's promise.
         let made = self.requested(target.rank, |counted_by| unsafe {
@@ -466,14 +498,14 @@ impl RawWindow {
         self.core.settle(made)
     }
 
-    /// Like [`RawWindow::get_accumulate`], and returns a request (`MPI_RGET_ACCUMULATE`).
+    /// Like [`RawWindow::get_accumulate_items`], and returns a request (`MPI_RGET_ACCUMULATE`).
     ///
     /// # Errors
-    /// As for [`RawWindow::get_accumulate`]; `RmaSync` outside a passive epoch.
+    /// As for [`RawWindow::get_accumulate_items`]; `RmaSync` outside a passive epoch.
     ///
     /// # Safety
-    /// As for [`RawWindow::get_accumulate`].
-    pub unsafe fn rget_accumulate(
+    /// As for [`RawWindow::get_accumulate_items`].
+    pub unsafe fn rget_accumulate_items(
         &self,
         origin: Items<'_>,
         result: Items<'_>,

@@ -28,8 +28,10 @@ program modern
     call MPI_Win_fence(0, win)
     call check('f08: put', all(part(1:4) == (/ (last + i * 0.25d0, i = 1, 4) /)))
     call MPI_Accumulate(mine, 4, MPI_DOUBLE_PRECISION, next, at, 4, MPI_DOUBLE_PRECISION, MPI_SUM, win)
-    call MPI_Win_fence(MPI_MODE_NOSUCCEED, win)
+    call MPI_Win_fence(0, win)
     call check('f08: accumulate', all(part(1:4) == 2 * (/ (last + i * 0.25d0, i = 1, 4) /)))
+    call sections()
+    call MPI_Win_fence(MPI_MODE_NOSUCCEED, win)
     call MPI_Barrier(MPI_COMM_WORLD)
     call MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win)
     call MPI_Rget(got, 4, MPI_DOUBLE_PRECISION, next, at, 4, MPI_DOUBLE_PRECISION, win, request)
@@ -64,6 +66,24 @@ program modern
     call MPI_Finalize()
     if (failed /= 0) stop 1
 contains
+    ! Array sections: the host makes a datatype for each, and frees it before the operation is
+    ! complete. A host without them passes a copy, which lives no longer.
+    subroutine sections()
+        got = -1
+        if (MPI_SUBARRAYS_SUPPORTED) then
+            at = 4
+            call MPI_Put(mine(1:4:2), 2, MPI_DOUBLE_PRECISION, next, at, 2, MPI_DOUBLE_PRECISION, win)
+            at = 0
+            call MPI_Get(got(1:4:3), 2, MPI_DOUBLE_PRECISION, next, at, 2, MPI_DOUBLE_PRECISION, win)
+            call MPI_Win_fence(0, win)
+        else
+            part(5:6) = last + (/ 0.25d0, 0.75d0 /)
+            got(1:4:3) = 2 * mine(1:2)
+        end if
+        call check('f08: sections', all(part(5:6) == last + (/ 0.25d0, 0.75d0 /)) &
+            .and. all(got == (/ 2 * mine(1), -1d0, -1d0, 2 * mine(2) /)))
+    end subroutine
+
     subroutine check(name, holds)
         character(*), intent(in) :: name
         logical, intent(in) :: holds
