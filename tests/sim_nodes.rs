@@ -114,7 +114,7 @@ fn a_window_of_one_node_is_not_registered_with_the_net() {
         let node = world.subset(&world.node_ranks())?;
         let before = world.regions();
         let win = Window::<u64>::allocate(&node, 8)?;
-        let shared = Window::<u64>::allocate_shared(&node, 8, &Info::new())?;
+        let shared = Window::<u64>::allocate_shared(&node, 8)?;
         same("regions of the net", &world.regions(), &before)?;
         let by_device = Window::<u64>::allocate_with(&node, 1, &Info::new().with("transom_atomics", "nic"))?;
         let across = Window::<u64>::allocate(world, 8)?;
