@@ -144,8 +144,8 @@ impl Checked {
         self.complete_in(&mut self.pending()[member], checker, member, which)
     }
 
-    /// A flush without an access in flight: operations that were complete in their calls come before
-    /// the flag that this rank may store next into its own part.
+    /// A flush without an access in flight: operations that were complete in their calls come
+    /// before the flag that this rank may store next into its own part.
     pub(super) fn flushes(&self, checker: &Checker, which: Completed<'_>) {
         if matches!(which, Completed::All) && !checker.has_seen_atomics() && self.own().may_have_flags() {
             drop(checker.release_by_operation());
