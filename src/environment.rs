@@ -166,7 +166,7 @@ pub const VARIABLES: [Variable; 25] = [
         default: "64k",
         meaning: "the number of access records that TRANSOM_CHECK keeps for each rank's part of a window (a \
                   number, or with k or m; at least 64), of 72 bytes each; small accesses take other records: one of \
-                  64 bytes for a block of 16 bytes, four times as many",
+                  64 bytes for a block of 16 bytes, eight times as many",
     },
     Variable {
         name: CHECK_REPORT,

@@ -156,10 +156,13 @@ impl Clock {
         self.known[rank] = self.known[rank].max(releases);
     }
 
-    /// Stores this clock in a slot.
+    /// Stores this clock in a slot that no other thread changes meanwhile.
     pub(crate) fn store(&self, into: Slot<'_>) {
         for (mine, word) in self.known.iter().zip(into.words(self.known.len())) {
-            word.store(*mine, Ordering::Release);
+            // Other ranks read the words often, and most do not change.
+            if word.load(Ordering::Relaxed) != *mine {
+                word.store(*mine, Ordering::Release);
+            }
         }
     }
 

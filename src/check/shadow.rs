@@ -324,10 +324,10 @@ impl<'c> New<'c> {
     }
 }
 
-/// The number of cells for a part of `size` bytes: one for two words, if that is at most four times
-/// the number of records.
+/// The number of cells for a part of `size` bytes: one for two words, if that is at most eight
+/// times the number of records.
 fn cells(size: u64, records: usize) -> usize {
-    words(size / 2).min(records.saturating_mul(4)).max(64).next_power_of_two()
+    words(size / 2).min(records.saturating_mul(8)).max(64).next_power_of_two()
 }
 
 /// The number of chains for a part of `size` bytes.

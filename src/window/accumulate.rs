@@ -354,13 +354,38 @@ impl Parts {
         let call = accumulate.call;
         self.no_overlap_at_target(call, &accumulate.to)?;
         let Some((target, at)) = self.locate_layout(call, rank, displacement, &accumulate.to)? else { return Ok(()) };
-        self.note(target, at, &accumulate.to, accumulate.kind(), &mut counted_by)?;
+        if self.is_checked() {
+            return self.accumulate_checked(target, at, accumulate, counted_by);
+        }
         match target.atomic(self, accumulate.ty) {
             Some(atomic) => local(&atomic, at, accumulate),
             None => self.accumulate_far(target, at, accumulate, counted_by.tally(target))?,
         }
-        self.lent_by(target, at, accumulate)?;
-        if accumulate.into.is_some() { self.layout_fetched(target, at, &accumulate.to) } else { Ok(()) }
+        Ok(())
+    }
+
+    /// [`Parts::accumulate`] in a checked window.
+    #[cold]
+    #[inline(never)]
+    fn accumulate_checked(
+        &self,
+        target: &Target,
+        at: i64,
+        it: &Accumulate<'_>,
+        mut counted_by: CountedBy<'_>,
+    ) -> Result<()> {
+        self.note(target, at, &it.to, it.kind(), &mut counted_by)?;
+        let offset = at.cast_unsigned();
+        match (target.atomic(self, it.ty), it.one_element()) {
+            // As without the checker: most accumulates have one element.
+            (Some(atomic), Some(operand)) if target.aligned(offset, it.ty) => {
+                atomic.one(index(offset), it.op, it.ty, operand);
+            }
+            (Some(atomic), _) => local(&atomic, at, it),
+            (None, _) => self.accumulate_far(target, at, it, counted_by.tally(target))?,
+        }
+        self.lent_by(target, at, it)?;
+        if it.into.is_some() { self.layout_fetched(target, at, &it.to) } else { Ok(()) }
     }
 
     #[inline(never)]

@@ -515,32 +515,6 @@ impl Parts {
         clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))
     }
 
-    /// Records that operations to a member are complete.
-    pub(super) fn completed(&self, member: usize, which: Completed<'_>) -> Result<()> {
-        let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        if checked.has_pending(member) {
-            check::pause();
-        }
-        self.learn_of_values(checked, checker, member, which)?;
-        let own = checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
-        checked.own_buffers_end(checker, &own)?;
-        // Where the checker sees the loads by which a program polls, no call learns from the clock.
-        if checked.complete(checker, member, which)? && !checker.has_seen_atomics() {
-            checker.release_by_operation().teach(checked.shadow(member)?.clock(At::Settled));
-        }
-        Ok(())
-    }
-
-    /// [`Parts::completed`] for all members.
-    #[cold]
-    pub(super) fn all_completed(&self, which: Completed<'_>) -> Result<()> {
-        let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        let own = checker.give_back(&mut checked.loans(), |loan| which.returns(loan));
-        checked.own_buffers_end(checker, &own)?;
-        let mut members = 0..self.team.size;
-        members.try_for_each(|member| if checked.has_pending(member) { self.completed(member, which) } else { Ok(()) })
-    }
-
     /// Learns from a part's clocks.
     fn learn_from(&self, member: usize, from: &[At]) -> Result<()> {
         let Some((checked, _)) = self.checker() else { return Ok(()) };

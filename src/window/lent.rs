@@ -107,12 +107,15 @@ impl Parts {
             let parts = check::show_buffers(&accesses.buffers);
             checked.loans().extend(parts.into_iter().map(|part| Loan::of_part(&lent, part)));
         } else {
-            let mut pieces = Vec::new();
-            buffers.iter().filter(|_| lends).for_each(|one| one.each_piece(|piece| pieces.push(piece)));
-            for piece in pieces {
-                loans.extend(self.lends_own(target, &lent, piece, &mut conflicts)?);
-            }
+            let mut outcome = Ok(());
+            buffers.iter().filter(|_| lends).for_each(|buffer| {
+                buffer.each_piece(|piece| match self.lends_own(target, &lent, piece, &mut conflicts) {
+                    Ok(loan) => loans.extend(loan),
+                    Err(error) => outcome = Err(error),
+                });
+            });
             drop(loans);
+            outcome?;
         }
         conflicts.into_iter().try_for_each(|(new, clash)| self.conflict(checker, self.team.me, new, clash))
     }
@@ -124,8 +127,12 @@ impl Parts {
             return Ok(());
         }
         let (from, into) = (it.from.as_ref().map(Outgoing::buffer), it.into.as_ref().map(Incoming::buffer));
-        let buffers: Vec<_> = from.into_iter().chain(into).collect();
-        self.lent(target, (at, &it.to), it.kind(), &buffers)
+        let lent = |buffers: &[Buffer<'_>]| self.lent_checked(target, (at, &it.to), it.kind(), buffers);
+        match (from, into) {
+            (Some(from), Some(into)) => lent(&[from, into]),
+            (Some(one), None) | (None, Some(one)) => lent(&[one]),
+            (None, None) => lent(&[]),
+        }
     }
 
     /// [`Parts::lent`] for an accumulate of one element: the addresses of the buffers that it reads

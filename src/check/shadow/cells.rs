@@ -550,16 +550,19 @@ fn are_apart(first: u64, range: u64) -> bool {
     first & RANGE != range && bytes_of(first) & bytes_of(range) == 0
 }
 
-/// [`New::judge`] for the commonest records of a block that overlap an access: complete accesses of
+/// [`New::judge`] for the commonest records of a block that overlap an access: those of accesses of
 /// the same bytes. Returns whether the record is of no further use; `None` if there may be a
 /// conflict. `range`: that of the new access.
 #[inline(always)]
 fn quick(new: &New<'_>, range: u64, first: u64, second: u32) -> Option<bool> {
-    if first & (PENDING | RANGE) != range {
+    if first & RANGE != range {
         return None;
     }
     let (origin, kind, ended) = ((second >> ORIGIN) as usize, second & KIND, first & (PENDING - 1));
     let own = origin == new.access.origin;
+    if first & PENDING != 0 {
+        return agree(kind, new.kind).then_some(own && !new.done && kind == new.kind);
+    }
     if own || new.clock.of(origin) > ended {
         let stands = (own && kind == new.kind) || includes(new.kind, kind);
         let writes = matches!(new.access.kind, Kind::Put | Kind::Store);

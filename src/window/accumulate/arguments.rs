@@ -6,9 +6,11 @@ use std::sync::OnceLock;
 use crate::buffers::{Sink, Source};
 use crate::datatype::{Datatype, Walk};
 use crate::error::{ArgumentError, Class, Error, Result, Side};
+use crate::memory::accumulate::value;
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::Combined;
 use crate::reduce::{BasicType, Op};
+use crate::window::accumulate::REGISTER_BYTES;
 use crate::window::layouts::{holds, no_overlap};
 use crate::window::transfer::{Incoming, Outgoing};
 
@@ -74,6 +76,12 @@ impl<'a> Accumulate<'a> {
     pub(in crate::window) fn pieces(&self) -> Walk<'a, 3> {
         let (from, into) = (self.from.as_ref(), self.into.as_ref());
         walk_sides(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
+    }
+
+    /// The operand of an accumulate of one element that fits into a register, without a result.
+    pub(in crate::window) fn one_element(&self) -> Option<u64> {
+        let it = self.contiguous().filter(|it| it.into.is_none() && it.len == it.ty.size())?;
+        (it.len <= REGISTER_BYTES && it.from.len() == it.len).then(|| value(it.from))
     }
 
     /// The accumulate if all its sides are contiguous.

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{Checked, Pending, addressed};
-use crate::check::{Access, Checker, Loan, Locked, LogEntry, Shadow};
+use super::{Checked, Parts, Pending, addressed};
+use crate::check::{self, Access, At, Checker, Loan, Locked, LogEntry, Shadow};
 use crate::error::Result;
 
 /// The accesses that an operation or a synchronization completes.
@@ -144,6 +144,14 @@ impl Checked {
         self.complete_in(&mut self.pending()[member], checker, member, which)
     }
 
+    /// A flush without an access in flight: operations that were complete in their calls come
+    /// before the flag that this rank may store next into its own part.
+    pub(super) fn flushes(&self, checker: &Checker, which: Completed<'_>) {
+        if matches!(which, Completed::All) && !checker.has_seen_atomics() && self.own().may_have_flags() {
+            drop(checker.release_by_operation());
+        }
+    }
+
     /// Completes uses of a member's part by buffers.
     pub(super) fn complete_uses(&self, checker: &Checker, member: usize, numbers: &[u64]) -> Result<bool> {
         let list = &mut self.pending()[self.shadows.team.size + member];
@@ -204,6 +212,40 @@ impl Checked {
             }
         }
         Ok(list.len() < before)
+    }
+}
+
+impl Parts {
+    /// Records that operations to a member are complete.
+    pub(in crate::window) fn completed(&self, member: usize, which: Completed<'_>) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        if checked.has_pending(member) {
+            check::pause();
+        }
+        self.learn_of_values(checked, checker, member, which)?;
+        let own = checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
+        checked.own_buffers_end(checker, &own)?;
+        let has_ended = checked.complete(checker, member, which)?;
+        // Where the checker sees the loads by which a program polls, no call learns from the clock.
+        if has_ended && !checker.has_seen_atomics() {
+            checker.release_by_operation().teach(checked.shadow(member)?.clock(At::Settled));
+        } else if !has_ended {
+            checked.flushes(checker, which);
+        }
+        Ok(())
+    }
+
+    /// [`Parts::completed`] for all members.
+    #[cold]
+    pub(in crate::window) fn all_completed(&self, which: Completed<'_>) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        let own = checker.give_back(&mut checked.loans(), |loan| which.returns(loan));
+        checked.own_buffers_end(checker, &own)?;
+        let members: Vec<_> = (0..self.team.size).filter(|&member| checked.has_pending(member)).collect();
+        if members.is_empty() {
+            checked.flushes(checker, which);
+        }
+        members.into_iter().try_for_each(|member| self.completed(member, which))
     }
 }
 

@@ -2,6 +2,7 @@
 //! that is attached, or refused.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -91,6 +92,88 @@ fn a_release_by_another_thread_hides_no_accumulate() {
     for _ in 0..2 {
         ended.recv_timeout(LIMIT).expect("both ranks end").expect("a job");
     }
+}
+
+/// The element that two ranks change, and the element of a flag.
+const DATA: usize = 0;
+const FLAG: usize = 1;
+
+/// A part of a test at one rank. The ranks meet at the barrier, of which the checker does not know.
+type Body = fn(&Window<i64>, &Barrier) -> Result<()>;
+
+/// Runs two ranks of a job whose program passes addresses. Returns the number of reports.
+fn reports_of(bodies: [Body; 2]) -> Option<u64> {
+    let (net, board) = (SimNet::new(2, SimOptions::default()), Board::new(2));
+    let (meeting, (ends, ended)) = (Arc::new(Barrier::new(2)), channel());
+    for (rank, body) in (0..2u32).zip(bodies) {
+        let (domain, boot) = (net.domain(Peer(rank)).expect("a rank"), Box::new(Board::rank(&board, rank as usize)));
+        let (meeting, ends) = (meeting.clone(), ends.clone());
+        thread::spawn(move || {
+            let world = Job::checked(domain, boot).expect("a job");
+            let win = Window::<i64>::allocate(&world, 2).expect("a window");
+            win.core.parts.lends_buffers();
+            body(&win, &meeting).and_then(|()| win.free()).expect("a window");
+            let found = world.core().block.checker.as_ref().map(|checker| checker.own().noted());
+            world.finalize().expect("a job");
+            ends.send((rank, found)).expect("the test waits");
+        });
+    }
+    let found = [0, 1].map(|_| ended.recv_timeout(LIMIT).expect("both ranks end"));
+    found.into_iter().min().and_then(|(_, found)| found)
+}
+
+/// Polls the flag of rank 1, and then puts.
+fn await_and_put(win: &Window<i64>, meeting: &Barrier) -> Result<()> {
+    win.lock_all(|epoch| {
+        while epoch.fetch_value(1, FLAG)? == 0 {
+            thread::yield_now();
+        }
+        meeting.wait();
+        meeting.wait();
+        epoch.put_value(1, DATA, 5)?;
+        epoch.flush(1)?;
+        meeting.wait();
+        Ok(())
+    })
+}
+
+/// Stores the flag by a pointer.
+fn store(win: &Window<i64>) {
+    win.core.parts.own.local().write(size_of::<i64>() * FLAG, &1_i64.to_ne_bytes());
+}
+
+/// Adds, flushes and stores the flag.
+fn add_and_store(win: &Window<i64>, meeting: &Barrier, flushes_all: bool) -> Result<()> {
+    win.lock_all(|epoch| {
+        epoch.fetch_add(1, DATA, 1)?;
+        if flushes_all { epoch.flush_all() } else { epoch.flush(1) }?;
+        store(win);
+        (0..3).for_each(|_| drop(meeting.wait()));
+        Ok(())
+    })
+}
+
+fn store_and_add(win: &Window<i64>, meeting: &Barrier) -> Result<()> {
+    win.lock_all(|epoch| {
+        store(win);
+        meeting.wait();
+        epoch.fetch_add(1, DATA, 1)?;
+        epoch.flush(1)?;
+        meeting.wait();
+        meeting.wait();
+        Ok(())
+    })
+}
+
+/// Regression: a flush after an operation that was complete in its call released no clock. The
+/// operation was then reported against those of a rank that had read a later flag.
+#[test]
+fn a_flag_behind_a_flush_orders_operations_that_were_complete_in_their_calls() {
+    let with_flush: Body = |win, meeting| add_and_store(win, meeting, false);
+    let with_flush_all: Body = |win, meeting| add_and_store(win, meeting, true);
+    assert_eq!(reports_of([await_and_put, store_and_add]), Some(1), "an addition behind the flag");
+    assert_eq!(reports_of([await_and_put, with_flush]), Some(0), "an addition before the flag");
+    assert_eq!(reports_of([await_and_put, with_flush_all]), Some(0), "with a flush of all members");
 }
 
 /// Regression: the checker kept memory whose attachment was refused until the window was freed,
