@@ -221,13 +221,13 @@ fn open_ofi(boot: &mut Exchanging<'_>, wanted: &Wanted<'_>) -> Result<Net> {
     }
     // Verbs needs one descriptor for the device, for any number of peers.
     descriptors::make_room(boot.rank(), boot.size())?;
-    let (me, mut refused) = (peer(boot.rank()), Vec::<(String, String)>::new());
+    let (me, ranks, mut refused) = (peer(boot.rank()), boot.size(), Vec::<(String, String)>::new());
     loop {
         let round = refused.len();
         let open = |chosen| {
             let (named, devices) = (settings.provider.as_deref(), settings.devices.as_deref());
             let (source, place, refused) = (wanted.source.address, &wanted.place, &refused);
-            transport::open_ofi(Libfabric { me, named, chosen, refused, devices, source, place })
+            transport::open_ofi(Libfabric { me, ranks, named, chosen, refused, devices, source, place })
         };
         let failed =
             |error: FabricError| Error::from(ErrorKind::Net { first: 0, second: wanted.apart, source: error.into() });

@@ -132,6 +132,8 @@ pub(crate) fn has_rdma_port() -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Libfabric<'a> {
     pub(crate) me: Peer,
+    /// The number of ranks of the job.
+    pub(crate) ranks: usize,
     /// The provider that the user names.
     pub(crate) named: Option<&'a str>,
     /// The provider that rank 0 has chosen, and whether it serves idle targets. `None`: this
@@ -151,6 +153,7 @@ pub(crate) fn open_ofi(request: Libfabric<'_>) -> Result<Net, FabricError> {
     let (chosen, passive) = request.chosen.unzip();
     let options = OfiOptions {
         rank: request.me,
+        ranks: request.ranks,
         provider: request.named.map(str::to_owned),
         chosen,
         refused: request.refused.to_vec(),
@@ -240,10 +243,12 @@ impl Net {
         matches!(self, Net::Ofi(domain) if domain.uses_ip())
     }
 
-    /// Whether a rank must call `progress` from the start on, for its operations or so that other
-    /// ranks can connect to it.
+    /// Whether a rank must call `progress` from the start on: for its operations, so that other
+    /// ranks can connect to it, or to take notices, of which an origin may leave only a number
+    /// unread.
     pub(crate) fn needs_service(&self) -> bool {
-        matches!(self, Net::Verbs(_)) || !self.passive_target()
+        let takes_notices = matches!(self, Net::Ofi(_)) && self.has_immediates();
+        matches!(self, Net::Verbs(_)) || !self.passive_target() || takes_notices
     }
 
     /// Whether an origin may change a counter of this rank without an event here.

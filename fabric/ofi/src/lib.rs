@@ -50,6 +50,8 @@ mod environment;
 #[allow(unsafe_code)]
 pub mod library;
 mod nic;
+#[allow(unsafe_code)]
+mod notices;
 mod offer;
 #[allow(unsafe_code)]
 mod opened;

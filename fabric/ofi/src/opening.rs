@@ -56,6 +56,13 @@ pub struct OfiOptions {
     pub library: String,
     /// This process's rank, which is part of each message.
     pub rank: Peer,
+    /// The number of ranks of the job. Each rank has the same share in the completion queue of
+    /// another rank.
+    pub ranks: usize,
+    /// Whether puts carry notices, if the provider can do so; `None`: by the provider's rules.
+    /// Tests turn it on for providers that gain nothing by it.
+    #[doc(hidden)]
+    pub carries: Option<bool>,
     /// Whether a wait sleeps on a descriptor if the provider has one. Otherwise a wait sleeps for a
     /// fixed time.
     pub descriptor: bool,
@@ -73,6 +80,8 @@ impl Default for OfiOptions {
             source: Some(Ipv4Addr::LOCALHOST.into()),
             library: SONAME.into(),
             rank: Peer(0),
+            ranks: 2,
+            carries: None,
             descriptor: true,
         }
     }
@@ -101,6 +110,7 @@ impl OfiDomain {
             devices: options.devices.as_deref().unwrap_or_default(),
             place: &options.place,
             refused: &options.refused,
+            carries: options.carries,
         };
         provider::choose(library, &criteria, |info, unused| open_found(library, options, &criteria, info, unused))
     }
@@ -125,6 +135,6 @@ fn open_found(
         }
         PassiveProbe::Known(passive) => (passive && !needs_calls, false),
     };
-    let OfiOptions { rank, descriptor, .. } = *options;
-    OfiDomain::open_chosen(info, unused, &PortSettings { passive, atomics_fail, rank, descriptor })
+    let OfiOptions { rank, ranks, descriptor, .. } = *options;
+    OfiDomain::open_chosen(info, unused, &PortSettings { passive, atomics_fail, rank, ranks, descriptor })
 }

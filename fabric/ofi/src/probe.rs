@@ -39,7 +39,7 @@ impl Handler for IgnoreMessages {
 /// is known to need calls, so it makes calls from the start.
 pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: bool) -> Result<Found, FabricError> {
     let open = || {
-        let settings = PortSettings { passive: false, atomics_fail: false, rank: Peer(0), descriptor: true };
+        let settings = PortSettings { passive: false, atomics_fail: false, rank: Peer(0), ranks: 2, descriptor: true };
         provider::choose(library, criteria, |info, unused| OfiDomain::open_chosen(info, unused, &settings))
     };
     // Declared before the domains, which are therefore closed first, with any operation in flight.

@@ -46,6 +46,8 @@ pub(crate) struct Criteria<'w> {
     pub(crate) place: &'w Place,
     /// The providers that can't be opened, each with the reason.
     pub(crate) refused: &'w [(String, String)],
+    /// Whether puts carry notices; `None`: by the provider's rules.
+    pub(crate) carries: Option<bool>,
 }
 
 /// The reason why a provider is not used.
@@ -77,7 +79,7 @@ pub(crate) fn choose<T>(
         let found = match criteria.refused.iter().find(|(refused, _)| refused == name) {
             // Every rank was told.
             Some((_, reason)) => Err(Refusal { text: reason.clone(), is_absent: rules.devices.is_none() }),
-            None => query(library, name, criteria.source, rules.progress)
+            None => query(library, name, criteria.source, rules.progress, criteria.carries)
                 .and_then(|list| pick(rules, list, criteria).map_err(Refusal::from)),
         };
         let opened = found.and_then(|info| match open(info, &unused) {
@@ -100,18 +102,29 @@ pub(crate) fn choose<T>(
 }
 
 /// The library's entries for a provider, at least one: with atomics if the provider has them, and
-/// with the first kind of `progress` that it accepts.
-fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &[u32]) -> Result<Vec<Info>, Refusal> {
+/// with the first kind of `progress` that it accepts. `carries`: whether puts are to carry notices;
+/// `None`: by the provider's rules.
+fn query(
+    library: &Arc<Library>,
+    name: &str,
+    source: Option<IpAddr>,
+    progress: &[u32],
+    carries: Option<bool>,
+) -> Result<Vec<Info>, Refusal> {
     let rules = rules::of(name);
+    let carries = carries.unwrap_or_else(|| rules.carries(library.number(), environment::variable));
     let source = source.map(|address| address.to_string());
     let mut last = -sys::FI_ENODATA;
-    for hints in rules.hints(name, source.as_deref(), progress) {
+    for hints in rules.hints(name, source.as_deref(), progress, carries) {
         match library.query(&hints) {
             // The name is compared because 1.17 answers `tcp` with `tcp;ofi_rxm`.
             Ok(mut list) if list.first().is_some_and(|info| info.provider() == name) => {
                 Offer::of(&list[0]).check(rules.fulfilled())?;
                 let order = order_without_atomics(library, &hints, rules);
                 list.iter_mut().for_each(|info| info.add_order(order));
+                if hints.data > 0 {
+                    list.iter_mut().filter(|info| Offer::of(info).can_carry()).for_each(Info::let_carry);
+                }
                 return Ok(list);
             }
             Ok(_) => {}
@@ -153,8 +166,9 @@ fn pick(rules: &Rules, mut list: Vec<Info>, criteria: &Criteria<'_>) -> Result<I
 pub fn providers(soname: &str) -> Result<(String, Vec<ProviderInfo>), FabricError> {
     let library = Library::open(soname)?;
     let progress = [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
-    let offer =
-        |name: &str| query(&library, name, Some(Ipv4Addr::LOCALHOST.into()), &progress).map(|list| Offer::of(&list[0]));
+    let offer = |name: &str| {
+        query(&library, name, Some(Ipv4Addr::LOCALHOST.into()), &progress, None).map(|list| Offer::of(&list[0]))
+    };
     let list = PREFERRED
         .map(|name| ProviderInfo { name: name.to_owned(), offer: offer(name).map_err(|refusal| refusal.text) });
     Ok((library.version(), list.to_vec()))

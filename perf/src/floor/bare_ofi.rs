@@ -73,7 +73,8 @@ impl BareOfi {
         let provider = crate::options::filled("TRANSOM_PROVIDER");
         let (rank, source) = (Peer(u32::try_from(world.rank())?), Some(world.source()));
         let passive = PassiveProbe::Known(true);
-        let options = OfiOptions { provider, passive, rank, source, ..OfiOptions::default() };
+        let carries = Some(false);
+        let options = OfiOptions { provider, passive, rank, source, carries, ..OfiOptions::default() };
         let domain = OfiDomain::open(&options)?;
         let target = Memory::private(room.max(64));
         let region = domain.register(&target)?;
