@@ -2,17 +2,20 @@
 //! one of which is never polled. The probe does not rely on the progress that a provider states:
 //! `net` states automatic progress, but needs calls.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use transom_fabric::{
-    Amo, AmoKind, Domain, FabricError, Handler, Memory, Peer, Port, Post, Reason, Region, Tally, Width,
+    Amo, AmoKind, Cause, Domain, FabricError, Handler, Immediate, Memory, Peer, Port, Post, Reason, Region, Tally,
+    Width,
 };
 
 use crate::domain::OfiDomain;
 use crate::library::Library;
 use crate::opened::PortSettings;
 use crate::provider::{self, Criteria};
+use crate::remote::OfiRemote;
 
 /// Time limit of an operation on an idle target.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -28,11 +31,16 @@ pub(crate) struct Found {
     pub(crate) atomics: bool,
 }
 
-/// A handler that ignores messages.
-struct IgnoreMessages;
+/// A handler that ignores messages, and records whether a notice has come.
+#[derive(Default)]
+struct Heard(Cell<bool>);
 
-impl Handler for IgnoreMessages {
+impl Handler for Heard {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
+
+    fn immediate(&self, _from: Peer, _immediate: Immediate) {
+        self.0.set(true);
+    }
 }
 
 /// Tries put, get and the claimed atomics from one endpoint to another. `needs_calls`: the target
@@ -48,7 +56,7 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: 
     let region = idle.register(&target)?;
     origin.port().connect(Peer(1), &idle.port().address())?;
     let remote = origin.port().import(Peer(1), &region.key())?;
-    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !needs_calls };
+    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !needs_calls, heard: Heard::default() };
 
     let tally = Tally::new();
     attempt.complete(&tally, || {
@@ -59,6 +67,9 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: 
         // SAFETY: both memories live longer than the domains.
         unsafe { origin.port().get(&remote, 0, origin_memory.span(), &tally) }
     })?;
+    if origin.port().limits().immediates {
+        attempt.notify(&remote)?;
+    }
     let mut correct = true;
     for kind in AmoKind::ALL {
         for width in [Width::W32, Width::W64] {
@@ -89,9 +100,26 @@ struct Attempt<'d> {
     idle: &'d OfiDomain,
     /// Whether all operations so far completed without a call of `idle`.
     passive: bool,
+    /// The handler of `idle`.
+    heard: Heard,
 }
 
 impl Attempt<'_> {
+    /// Tests a put that carries a notice: a provider may state the size of the data, and refuse
+    /// each such write.
+    fn notify(&mut self, to: &OfiRemote) -> Result<(), FabricError> {
+        let (tally, origin) = (Tally::new(), self.origin);
+        let what = "probing a write with remote CQ data";
+        let number = Immediate::new(1).ok_or_else(|| FabricError::failed(what, Cause::Setup("no number".into())))?;
+        self.complete(&tally, || origin.port().put_immediate(to, 0, &[0; 8], number, &tally))
+            .map_err(|error| FabricError::failed(what, Cause::Setup(format!("{error:#}"))))?;
+        self.idle.port().settle(&self.heard)?;
+        match self.heard.0.get() {
+            true => Ok(()),
+            false => Err(FabricError::failed(what, Cause::Setup("no entry in the completion queue".into()))),
+        }
+    }
+
     /// Posts an operation, and waits until it is complete.
     fn complete(&mut self, tally: &Tally, post: impl Fn() -> Post) -> Result<(), FabricError> {
         let start = Instant::now();
@@ -104,10 +132,10 @@ impl Attempt<'_> {
                     Post::Broken(fault) => return Err((*fault).into()),
                 }
             }
-            self.origin.port().progress(&IgnoreMessages)?;
+            self.origin.port().progress(&Heard::default())?;
             if start.elapsed() > PATIENCE || !self.passive {
                 self.passive = false;
-                self.idle.port().progress(&IgnoreMessages)?;
+                self.idle.port().progress(&self.heard)?;
             }
             if start.elapsed() > LIMIT {
                 return Err(FabricError::failed("probing the provider", Reason::Timeout { limit: LIMIT }));

@@ -536,6 +536,16 @@ fn errors_of_unknown_operations_end_nothing() {
     assert_eq!(count.0.get(), 1);
 }
 
+/// The provider states the size of the data, but refuses each write with data. The error says so
+/// before the first notice.
+/// Shows T3.
+#[test]
+fn writes_with_data_that_are_refused_are_found_by_the_probe() {
+    let options = OfiOptions { provider: Some("cxi".to_owned()), carries: Some(true), ..OfiOptions::default() };
+    let error = format!("{:#}", OfiDomain::open_of(&stand_in::library(), &options).expect_err("not permitted"));
+    assert!(error.contains("probing a write with remote CQ data") && error.contains("Invalid argument"), "{error}");
+}
+
 /// Records notices.
 #[derive(Default)]
 struct Notices(RefCell<Vec<(Peer, u32)>>);
