@@ -30,7 +30,7 @@ use transom_fabric::{
     AmoKind, Coherence, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Reason, Region, RegionKey, Span,
     Width,
 };
-use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
+use transom_ofi::{Carrying, OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 pub(crate) use transom_verbs::PathOptions;
 use transom_verbs::{VerbsDomain, VerbsOptions};
@@ -128,6 +128,16 @@ pub(crate) fn has_rdma_port() -> bool {
     !transom_verbs::ports().is_empty()
 }
 
+/// The provider that rank 0 has chosen for all ranks, and what its probe has found.
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenProvider {
+    pub(crate) name: String,
+    /// Whether the provider serves idle targets.
+    pub(crate) passive: bool,
+    /// Whether puts carry notices.
+    pub(crate) carries: bool,
+}
+
 /// A request to open libfabric.
 #[derive(Clone, Debug)]
 pub(crate) struct Libfabric<'a> {
@@ -136,9 +146,9 @@ pub(crate) struct Libfabric<'a> {
     pub(crate) ranks: usize,
     /// The provider that the user names.
     pub(crate) named: Option<&'a str>,
-    /// The provider that rank 0 has chosen, and whether it serves idle targets. `None`: this
-    /// process chooses the first that works, and probes it.
-    pub(crate) chosen: Option<(String, bool)>,
+    /// The choice of rank 0. `None`: this process chooses the first provider that works, and probes
+    /// it.
+    pub(crate) chosen: Option<ChosenProvider>,
     /// The providers that a rank of the job can't open, each with the reason.
     pub(crate) refused: &'a [(String, String)],
     /// The user's list of devices.
@@ -150,17 +160,20 @@ pub(crate) struct Libfabric<'a> {
 
 /// Opens libfabric.
 pub(crate) fn open_ofi(request: Libfabric<'_>) -> Result<Net, FabricError> {
-    let (chosen, passive) = request.chosen.unzip();
+    let (passive, carrying) = request.chosen.as_ref().map_or((PassiveProbe::Run, Carrying::ByRules), |chosen| {
+        (PassiveProbe::Known(chosen.passive), Carrying::Known(chosen.carries))
+    });
     let options = OfiOptions {
         rank: request.me,
         ranks: request.ranks,
         provider: request.named.map(str::to_owned),
-        chosen,
+        chosen: request.chosen.map(|chosen| chosen.name),
         refused: request.refused.to_vec(),
         devices: request.devices.map(str::to_owned),
         place: request.place.clone(),
         source: Some(request.source),
-        passive: passive.map_or(PassiveProbe::Run, PassiveProbe::Known),
+        passive,
+        carrying,
         ..OfiOptions::default()
     };
     OfiDomain::open(&options).map(Net::Ofi)

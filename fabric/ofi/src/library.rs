@@ -52,8 +52,8 @@ pub struct Info {
     library: Arc<Library>,
     /// Order that the provider promises without atomics, in addition to the entry's order.
     order_without_atomics: u64,
-    /// Whether puts carry notices.
-    carries: bool,
+    /// If puts carry notices, the most unread notices of an origin at this process.
+    share: Option<u64>,
 }
 
 // SAFETY: the structure is owned and not tied to a thread.
@@ -195,7 +195,7 @@ impl Library {
 
     /// Takes the ownership of an entry that is not null.
     fn entry(self: &Arc<Self>, raw: *mut sys::fi_info) -> Info {
-        Info { raw, library: Arc::clone(self), order_without_atomics: 0, carries: false }
+        Info { raw, library: Arc::clone(self), order_without_atomics: 0, share: None }
     }
 }
 
@@ -276,15 +276,20 @@ impl Info {
         self.order_without_atomics |= order;
     }
 
+    /// If puts carry notices, the most unread notices of an origin at this process.
+    pub(crate) fn share(&self) -> Option<u64> {
+        self.share
+    }
+
     /// Whether puts carry notices.
     pub(crate) fn carries(&self) -> bool {
-        self.carries
+        self.share.is_some()
     }
 
     /// Has puts carry notices. `fi_writedata` takes no flags, so delivery complete becomes the
     /// default of all calls without flags.
-    pub(crate) fn let_carry(&mut self) {
-        self.carries = true;
+    pub(crate) fn let_carry(&mut self, share: u64) {
+        self.share = Some(share);
         // SAFETY: the entry is owned, and `fi_getinfo` fills every attribute pointer.
         unsafe { (*(*self.raw).tx_attr).op_flags |= sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION };
     }

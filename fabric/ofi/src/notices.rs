@@ -1,27 +1,35 @@
 //! Notices that puts carry: writes with remote CQ data, which add an entry to the target's
 //! completion queue (man fi_rma, fi_cq).
 //!
-//! **Flow control.** An overflow of a completion queue is fatal (man fi_cq), and a target that
-//! computes reads no entries. Half of each queue is therefore divided among the ranks of the job:
-//! an origin has at most its *share* of unread entries in the queue of a target. The target counts
-//! the notices of each origin that it has taken, in a table in registered memory. An origin counts
-//! the notices that it has sent. When half of its share is used, it reads its word of the table, by
-//! one read, in which the target's CPU takes no part over a device. The target need not know how to
-//! reach the origin.
+//! **Flow control.** An overflow of a queue is fatal (man fi_cq, `Rules::room_for_notices`), and a
+//! target that computes reads no entries. Half of the target's shortest queue is therefore divided
+//! among the ranks of the job: an origin has at most its *share* of unread entries there. The
+//! target states the share in its address, and counts the notices of each origin that it has taken,
+//! in a table in registered memory. An origin counts the notices that it has sent. When half of its
+//! share is used, it reads its word of the table, by one read, in which the target's CPU takes no
+//! part over a device. The target need not know how to reach the origin.
 //!
-//! **No deadlock:** a read needs no room in a completion queue of the target. A target counts
-//! notices in `progress`, which waits for nothing.
+//! **Failures.** A notice whose put has failed is counted back, because the target will not count
+//! it. If it has arrived nevertheless, the target's count shows this as soon as it exceeds the
+//! origin's. A read that fails gives the next post without share an error instead of an endless
+//! wait; the post after it reads again.
+//!
+//! **No deadlock:** a read needs no room in a queue of the target. A target counts notices in
+//! `progress`, which waits for nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use transom_fabric::{FabricError, Handler, Immediate, Memory, Peer, PeerMap};
+use transom_fabric::{FabricError, Fault, Handler, Immediate, Memory, Peer, PeerMap};
 
 use crate::endpoint::{Endpoint, Registration};
 use crate::remote::OfiRemote;
 
-/// Most unread notices of one origin at a target.
+/// The largest share.
 const MOST: usize = 128;
+/// The smallest share. With less, each notice would wait for a read and for the target's CPU, which
+/// takes longer than a device that counts.
+const LEAST: usize = 4;
 /// Length of a counter in bytes.
 const WORD: usize = size_of::<u64>();
 
@@ -29,7 +37,7 @@ const WORD: usize = size_of::<u64>();
 #[derive(Debug)]
 pub(crate) struct Notices {
     me: Peer,
-    /// Most unread notices of an origin at a target, the same at all ranks.
+    /// Most unread notices of an origin at this process.
     share: u64,
     peers: PeerMap<(Peer, Arc<Line>)>,
     /// Held while completions are read and handled, so that notices reach the handler in their
@@ -41,11 +49,13 @@ pub(crate) struct Notices {
     taken: Memory,
 }
 
-/// The location of a rank's table, as a part of the rank's address; zeros: the rank has none.
+/// The location of a rank's table and the share of each origin, as a part of the rank's address. A
+/// rank without a table has no share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) key: u64,
     pub(crate) base: u64,
+    pub(crate) share: u64,
 }
 
 /// The notices from this process to a peer.
@@ -61,50 +71,56 @@ pub(crate) struct Line {
     taken: AtomicU64,
     /// Whether a read of the word is in flight.
     reading: AtomicBool,
+    /// Why the last read has failed, until a post returns it.
+    fault: Mutex<Option<Fault>>,
 }
 
-/// The share of each of `ranks` origins in a completion queue; `None` if it has too few entries.
-fn share(entries: usize, ranks: usize) -> Option<usize> {
-    Some((entries / 2 / ranks.max(1)).min(MOST)).filter(|&share| share > 0)
+/// The share of each of `ranks` origins in a queue; `None` if it has too few entries.
+pub(crate) fn share(entries: usize, ranks: usize) -> Option<u64> {
+    let share = (entries / 2 / ranks.max(1)).min(MOST);
+    (share >= LEAST).then_some(share as u64)
 }
 
 impl Notices {
-    /// The notices of rank `me`, whose queue has `entries`; `None` if they are too few for a job of
-    /// this number of ranks.
-    pub(crate) fn new(
-        endpoint: &Endpoint,
-        me: Peer,
-        ranks: usize,
-        entries: usize,
-    ) -> Result<Option<Notices>, FabricError> {
-        let Some(share) = share(entries, ranks) else { return Ok(None) };
+    /// The notices of rank `me` of `ranks`, of which each has this share in the queues of `me`.
+    pub(crate) fn new(endpoint: &Endpoint, me: Peer, ranks: usize, share: u64) -> Result<Notices, FabricError> {
         let taken = Memory::private(ranks.max(1) * WORD);
         // SAFETY: the memory is a field that drops after its registration.
         let registration = unsafe { endpoint.register(taken.as_ptr(), taken.len()) }?;
         let (peers, taking) = (PeerMap::new(), Mutex::default());
-        Ok(Some(Notices { me, share: share as u64, peers, taking, registration, taken }))
+        Ok(Notices { me, share, peers, taking, registration, taken })
     }
 
-    /// The location of the table for peers. `addresses`: peers address regions by addresses.
+    /// The table for peers. `addresses`: peers address regions by addresses.
     pub(crate) fn table(&self, addresses: bool) -> Table {
-        Table { key: self.registration.key(), base: if addresses { self.taken.as_ptr() as u64 } else { 0 } }
+        let base = if addresses { self.taken.as_ptr() as u64 } else { 0 };
+        Table { key: self.registration.key(), base, share: self.share }
     }
 
-    /// Lets notices go to a peer with this table.
+    /// Lets notices go to a peer with this table, if it has one.
     pub(crate) fn meet(&self, peer: Peer, table: Table) {
+        if table.share == 0 {
+            return;
+        }
         let line = || {
             let base = table.base + (self.me.index() * WORD) as u64;
             let word = OfiRemote { peer, key: table.key, base, len: WORD as u64 };
-            let (sent, taken, reading) = Default::default();
-            Ok((peer, Arc::new(Line { word, share: self.share, sent, taken, reading })))
+            Ok((peer, Arc::new(Line::new(word, table.share))))
         };
         let met = self.peers.get_or_try_insert(peer, line);
         met.map_or_else(|never: std::convert::Infallible| match never {}, drop);
     }
 
-    /// The notices to a peer; `None` if the peer was not met.
+    /// The notices to a peer; `None` if the peer takes none.
     pub(crate) fn line(&self, peer: Peer) -> Option<&Arc<Line>> {
         self.peers.get(peer).map(|(_, line)| line)
+    }
+
+    /// Counts back a notice to a peer, whose put has failed.
+    pub(crate) fn put_back(&self, peer: Peer) {
+        if let Some(line) = self.line(peer) {
+            line.put_back();
+        }
     }
 
     /// The data of an entry.
@@ -143,6 +159,11 @@ impl Notices {
 }
 
 impl Line {
+    fn new(word: OfiRemote, share: u64) -> Line {
+        let (sent, taken, reading, fault) = Default::default();
+        Line { word, share, sent, taken, reading, fault }
+    }
+
     /// Counts a notice to send; returns false if the share is used.
     pub(crate) fn take(&self) -> bool {
         // Relaxed, here and below: numbers that order no other memory.
@@ -151,7 +172,7 @@ impl Line {
         self.sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Counts back a notice that was not sent.
+    /// Counts back a notice that was not sent, or whose put has failed.
     pub(crate) fn put_back(&self) {
         self.sent.fetch_sub(1, Ordering::Relaxed);
     }
@@ -167,8 +188,21 @@ impl Line {
     pub(crate) fn read(&self, taken: Option<u64>) {
         if let Some(taken) = taken {
             self.taken.fetch_max(taken, Ordering::Relaxed);
+            // The peer has counted notices that were counted back here.
+            self.sent.fetch_max(taken, Ordering::Relaxed);
+            self.take_fault();
         }
         self.reading.store(false, Ordering::Relaxed);
+    }
+
+    /// Keeps the fault of a read for the next post without share.
+    pub(crate) fn fail(&self, fault: Fault) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+    }
+
+    /// The fault of the last read. A later call gives none before another read has failed.
+    pub(crate) fn take_fault(&self) -> Option<Fault> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -178,11 +212,12 @@ mod tests {
 
     #[test]
     fn the_shares_of_all_ranks_take_at_most_half_of_the_queue() {
-        for (entries, ranks) in [(32_768, 2), (32_768, 128), (32_768, 129), (4096, 2048), (300, 7)] {
-            let share = share(entries, ranks).expect("room");
-            assert!(share * ranks <= entries / 2 && (1..=MOST).contains(&share), "{entries} of {ranks}: {share}");
+        for (entries, ranks) in [(256, 2), (32_768, 128), (32_768, 129), (256, 32), (300, 7)] {
+            let share = usize::try_from(share(entries, ranks).expect("room")).expect("few");
+            assert!(share * ranks <= entries / 2 && (LEAST..=MOST).contains(&share), "{entries} of {ranks}: {share}");
         }
-        assert_eq!((share(32_768, 2), share(32_768, 1024), share(4096, 2049)), (Some(128), Some(16), None));
+        assert_eq!([(256, 1), (256, 2), (256, 32)].map(|(most, ranks)| share(most, ranks)), [128, 64, 4].map(Some));
+        assert_eq!((share(256, 33), share(0, 2)), (None, None));
     }
 
     /// An origin whose share is used sends again when the target has taken notices, and one read of
@@ -190,8 +225,7 @@ mod tests {
     #[test]
     fn a_share_is_free_again_once_its_notices_are_taken() {
         let word = OfiRemote { peer: Peer(1), key: 0, base: 0, len: 8 };
-        let (sent, taken, reading) = Default::default();
-        let line = Line { word, share: 4, sent, taken, reading };
+        let line = Line::new(word, 4);
         assert!(line.take() && !line.begins_read(), "less than half");
         assert!(line.take() && line.begins_read() && !line.begins_read());
         assert!(line.take() && line.take() && !line.take());
@@ -201,5 +235,18 @@ mod tests {
         assert!(!line.take() && line.begins_read(), "a failed read is repeated");
         line.put_back();
         assert!(line.take() && !line.take());
+    }
+
+    /// A notice that has arrived although its put has failed takes room in the peer's queue. The
+    /// share is exceeded only until the peer has counted the notice.
+    #[test]
+    fn a_failed_notice_that_has_arrived_is_counted_again() {
+        let line = Line::new(OfiRemote { peer: Peer(1), key: 0, base: 0, len: 8 }, 4);
+        for _ in 0..4 {
+            assert!(line.take());
+            line.put_back();
+        }
+        line.read(Some(4));
+        assert_eq!((0..9).filter(|_| line.take()).count(), 4, "no more than the share");
     }
 }

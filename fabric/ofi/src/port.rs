@@ -25,8 +25,8 @@ use crate::{rules, sys};
 
 /// Longest address of a provider, in bytes: `lnx` joins those of the providers that it links.
 const ADDRESS: usize = 4096 - HEAD;
-/// Length of the words before the provider's address: a token, and the location of a table.
-const HEAD: usize = 24;
+/// Length of the words before the provider's address: a token, and a [`Table`].
+const HEAD: usize = 32;
 /// Shortest transfer, in bytes, that takes several packets of a connection within a machine.
 const LONG: usize = 65536;
 /// How long an answer may wait for a message to the same peer, where each message costs system
@@ -225,10 +225,26 @@ impl OfiPort {
         let purpose = Purpose { peer, tally: None, local: Local::Taken(Arc::clone(line)) };
         let Some(slot) = self.open.operations.take(purpose) else { return line.read(None) };
         let place = Span::from_raw(slot.buffer(), 8);
-        if self.open.read(word, 0, place, self.open.descriptor(Pool::Operations), (slot, address)) != 0 {
-            // The failure ends the read (`Local::Taken`).
-            self.open.operations.give_back(slot, false);
+        let status = self.open.read(word, 0, place, self.open.descriptor(Pool::Operations), (slot, address));
+        if status == 0 {
+            return;
         }
+        // The failure ends the read (`Local::Taken`).
+        self.open.operations.give_back(slot, false);
+        if let Post::Broken(fault) = self.refused(peer, status) {
+            line.fail(*fault);
+        }
+    }
+
+    /// The answer to a notified put without share: the fault of the last read of the word, or
+    /// `Again` while the word is read.
+    #[cold]
+    fn without_share(&self, line: &Arc<Line>) -> Post {
+        if let Some(fault) = line.take_fault() {
+            return Post::Broken(Box::new(fault));
+        }
+        self.read_taken(line);
+        Post::Again
     }
 
     /// Whether this number of bytes is copied through the slot's buffer: the provider requires
@@ -287,8 +303,12 @@ impl Port for OfiPort {
     fn address(&self) -> Vec<u8> {
         let name = self.open.endpoint.name().unwrap_or_default();
         let addresses = self.open.endpoint.registering().addresses;
-        let Table { key, base } = self.progress.notices().map(|notices| notices.table(addresses)).unwrap_or_default();
-        [self.progress.token(), key, base].iter().flat_map(|word| word.to_le_bytes()).chain(name).collect()
+        let table = self.progress.notices().map(|notices| notices.table(addresses)).unwrap_or_default();
+        [self.progress.token(), table.key, table.base, table.share]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .chain(name)
+            .collect()
     }
 
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
@@ -299,12 +319,12 @@ impl Port for OfiPort {
             return Err(FabricError::failed(format!("connecting to {peer}"), reason));
         };
         let words = head.as_chunks::<8>().0;
-        let [token, key, base] = [0, 1, 2].map(|at| u64::from_le_bytes(words[at]));
+        let [token, key, base, share] = [0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]));
         let destination = |address| (peer, Destination { address, token });
         self.open.sends.meet(peer);
         self.open.operations.meet(peer);
         if let Some(notices) = self.progress.notices() {
-            notices.meet(peer, Table { key, base });
+            notices.meet(peer, Table { key, base, share });
         }
         if let Some(pacing) = self.progress.pacing() {
             pacing.expect(name);
@@ -371,12 +391,13 @@ impl Port for OfiPort {
         if bytes.len() > self.limits.packed_max || !inside(offset, bytes.len(), to.len) {
             return outside(to, offset, bytes.len());
         }
-        let Some(line) = notices.line(to.peer) else { return unconnected(to.peer) };
+        let Some(line) = notices.line(to.peer) else {
+            return Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)));
+        };
         if !line.take() {
-            self.read_taken(line);
-            return Post::Again;
+            return self.without_share(line);
         }
-        let (slot, address) = match self.begin(to.peer, tally, Local::Nothing) {
+        let (slot, address) = match self.begin(to.peer, tally, Local::Notice) {
             Ok(begun) => begun,
             Err(answer) => {
                 line.put_back();

@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// Time limit of an operation on a target that is polled.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// Puts that carry a notice. One notice may come in time by chance.
+const NOTICES: usize = 16;
+
 /// The result of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
@@ -31,15 +34,15 @@ pub(crate) struct Found {
     pub(crate) atomics: bool,
 }
 
-/// A handler that ignores messages, and records whether a notice has come.
+/// A handler that ignores messages, and counts notices.
 #[derive(Default)]
-struct Heard(Cell<bool>);
+struct Heard(Cell<usize>);
 
 impl Handler for Heard {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
 
     fn immediate(&self, _from: Peer, _immediate: Immediate) {
-        self.0.set(true);
+        self.0.set(self.0.get() + 1);
     }
 }
 
@@ -68,7 +71,9 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: 
         unsafe { origin.port().get(&remote, 0, origin_memory.span(), &tally) }
     })?;
     if origin.port().limits().immediates {
-        attempt.notify(&remote)?;
+        for sent in 1..=NOTICES {
+            attempt.notify(&remote, sent)?;
+        }
     }
     let mut correct = true;
     for kind in AmoKind::ALL {
@@ -105,19 +110,29 @@ struct Attempt<'d> {
 }
 
 impl Attempt<'_> {
-    /// Tests a put that carries a notice: a provider may state the size of the data, and refuse
-    /// each such write.
-    fn notify(&mut self, to: &OfiRemote) -> Result<(), FabricError> {
+    /// Tests put number `sent` that carries a notice: a provider may state the size of the data,
+    /// and refuse each such write or report none. The notice must be there once the put is
+    /// complete, because a counter includes the notices of all puts that were complete before it is
+    /// read.
+    fn notify(&mut self, to: &OfiRemote, sent: usize) -> Result<(), FabricError> {
         let (tally, origin) = (Tally::new(), self.origin);
-        let what = "probing a write with remote CQ data";
-        let number = Immediate::new(1).ok_or_else(|| FabricError::failed(what, Cause::Setup("no number".into())))?;
+        let failed = |why: String| FabricError::failed("probing a write with remote CQ data", Cause::Setup(why));
+        let number = Immediate::new(1).ok_or_else(|| failed("no number".into()))?;
         self.complete(&tally, || origin.port().put_immediate(to, 0, &[0; 8], number, &tally))
-            .map_err(|error| FabricError::failed(what, Cause::Setup(format!("{error:#}"))))?;
+            .map_err(|error| failed(format!("{error:#}")))?;
         self.idle.port().settle(&self.heard)?;
-        match self.heard.0.get() {
-            true => Ok(()),
-            false => Err(FabricError::failed(what, Cause::Setup("no entry in the completion queue".into()))),
+        if self.heard.0.get() == sent {
+            return Ok(());
         }
+        let complete = Instant::now();
+        while self.heard.0.get() < sent && complete.elapsed() < PATIENCE {
+            std::thread::yield_now();
+            self.idle.port().settle(&self.heard)?;
+        }
+        Err(failed(match self.heard.0.get() < sent {
+            true => format!("no entry in the target's completion queue within {PATIENCE:?}"),
+            false => "the target's entry came after the origin's completion".into(),
+        }))
     }
 
     /// Posts an operation, and waits until it is complete.

@@ -11,7 +11,7 @@ use transom_fabric::{FabricError, Fault, Handler, Peer, Wake, secret};
 use crate::notices::Notices;
 use crate::opened::{MESSAGE, Open};
 use crate::pacing::Pacing;
-use crate::slots::{Purpose, Slot};
+use crate::slots::{Local, Purpose, Slot};
 use crate::strangers::Strangers;
 use crate::{rules, sys};
 
@@ -47,8 +47,8 @@ impl Progress {
         let (token, strangers) = (secret::word()?, Strangers::new(me));
         let is_ip = rules::of(&open.endpoint.info().provider()).ip;
         let pacing = if is_ip { open.endpoint.name().ok().and_then(|name| Pacing::new(&name)) } else { None };
-        let carries = open.endpoint.info().carries();
-        let notices = if carries { Notices::new(&open.endpoint, me, ranks, entries)? } else { None };
+        let share = open.endpoint.info().share();
+        let notices = share.map(|share| Notices::new(&open.endpoint, me, ranks, share)).transpose()?;
         Ok(Progress { open, token, strangers, wake, lost: OnceLock::new(), pacing, notices, entries })
     }
 
@@ -76,11 +76,9 @@ impl Progress {
 
     /// Reads and handles completions; returns their number.
     pub(crate) fn poll(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        if !self.open.endpoint.info().carries() {
-            return self.read(|entry| self.completed(entry, handler));
-        }
-        let guard = self.notices.as_ref().map(Notices::try_take);
-        if matches!(guard, Some(None)) { Ok(0) } else { self.read_with_data(handler) }
+        let Some(notices) = &self.notices else { return self.read(|entry| self.completed(entry, handler)) };
+        let Some(_guard) = notices.try_take() else { return Ok(0) };
+        self.read_with_data(notices, handler)
     }
 
     /// Hands all notices that have arrived to the handler, those included that another thread is
@@ -91,7 +89,7 @@ impl Progress {
         // After as many reads as the queue has entries, only completions are left that arrived
         // after the call began.
         for _ in 0..self.entries {
-            if self.read_with_data(handler)? == 0 {
+            if self.read_with_data(notices, handler)? == 0 {
                 break;
             }
         }
@@ -99,12 +97,12 @@ impl Progress {
     }
 
     /// Reads and handles completions of a queue whose entries have data.
-    fn read_with_data(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+    fn read_with_data(&self, notices: &Notices, handler: &impl Handler) -> Result<usize, FabricError> {
         self.read(|sys::fi_cq_data_entry { head, data, .. }| {
             if head.flags & sys::FI_REMOTE_CQ_DATA == 0 {
                 self.completed(head, handler);
-            } else if !self.notices.as_ref().is_some_and(|notices| notices.arrived(*data, handler)) {
-                self.strangers.report_message();
+            } else if !notices.arrived(*data, handler) {
+                self.strangers.report_refused("notice");
             }
         })
     }
@@ -196,7 +194,7 @@ impl Progress {
         let bytes = unsafe { std::slice::from_raw_parts(slot.buffer(), len.min(MESSAGE)) };
         match split_header(bytes) {
             Some((from, token, message)) if token == self.token => handler.message(from, message),
-            _ => self.strangers.report_message(),
+            _ => self.strangers.report_refused("message"),
         }
     }
 
@@ -219,10 +217,16 @@ impl Progress {
         let context = entry.op_context;
         let operation = self.open.operations.of_context(context);
         if let Some(purpose) = operation.and_then(|slot| self.open.operations.give_back(slot, false)) {
-            // The others are reads of the number of notices that a peer has taken.
-            let Purpose { peer, tally: Some(tally), local } = purpose else { return true };
-            local.end();
+            let Purpose { peer, tally, local } = purpose;
             let fault = Fault::new(peer, reason);
+            match &local {
+                Local::Taken(line) => line.fail(fault.clone()),
+                Local::Notice => self.notices.iter().for_each(|notices| notices.put_back(peer)),
+                _ => {}
+            }
+            local.end();
+            // The others are reads of the number of notices that a peer has taken.
+            let Some(tally) = tally else { return true };
             self.open.sends.record_failure(peer, &fault);
             tally.fail(&fault);
         } else if let Some(slot) = self.open.sends.slots.of_context(context) {

@@ -6,6 +6,7 @@
 
 use std::ffi::c_int;
 
+use crate::queues::{Events, Queue};
 use crate::sys;
 
 /// The hints for a provider and the meaning of its attributes.
@@ -70,24 +71,21 @@ pub(crate) struct Carried {
     pub(crate) if_on: &'static str,
     /// The registration modes that such writes require.
     pub(crate) mr_modes: &'static [c_int],
+    /// The queue through which the entries pass on their way to the completion queue.
+    pub(crate) events: Events,
 }
 
-/// The length of the completion queue: the larger of two values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
-    /// The number of entries that this crate requests.
-    pub(crate) entries: usize,
-    /// The variable by which a user requests a number. The provider reads it only if the queue is
-    /// opened without a number.
-    pub(crate) variable: Option<&'static str>,
-}
-
-impl Queue {
-    /// The number of entries to request.
-    pub(crate) fn length(&self, variable: impl Fn(&str) -> Option<String>) -> usize {
-        let users = self.variable.and_then(variable).and_then(|value| value.trim().parse().ok());
-        self.entries.max(users.unwrap_or(0))
-    }
+/// Whether puts carry notices, so that `Limits::immediates` is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrying {
+    /// If the provider's rules say so, the queues have room, and a probe finds that it works.
+    ByRules,
+    /// As another rank has found. If puts carry notices there and can't do so here, opening fails:
+    /// ranks must not differ.
+    Known(bool),
+    /// As [`Carrying::ByRules`], whatever the rules say: tests turn it on for providers that gain
+    /// nothing by it.
+    Tried,
 }
 
 /// The descriptor on which a process sleeps.
@@ -183,8 +181,9 @@ const OTHER: Rules = Rules {
 ///
 /// Writes with remote CQ data need keys that the provider chooses and order between writes, and
 /// turn all regions of the process into standard ones, which slows every operation on them. They
-/// are therefore used only if the user turns them on. The network separates jobs (virtual network
-/// identifiers), so that no stranger can add an entry to the queue.
+/// are therefore used only if the user turns them on. Their entries pass through the queue of
+/// control events, which is short by default, does not grow, and has the events of messages too.
+/// The network separates jobs (virtual network identifiers), so that no stranger can add an entry.
 const CXI: Rules = Rules {
     name: "cxi",
     progress: MANUAL,
@@ -196,6 +195,11 @@ const CXI: Rules = Rules {
         from: sys::version(2, 5),
         if_on: "FI_CXI_ENABLE_WRITEDATA",
         mr_modes: &[sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY],
+        events: Events {
+            entries: ("FI_UNIVERSE_SIZE", 256),
+            bytes: ("FI_CXI_CTRL_RX_EQ_MAX_SIZE", 64 << 20),
+            entry: 64,
+        },
     }),
     fast_keys: 100,
     devices: Some(Devices {
@@ -334,7 +338,9 @@ impl Rules {
     ) -> impl Iterator<Item = Hints<'h>> {
         let node = source.filter(|_| self.ip);
         let atomics = [sys::FI_ATOMIC, 0].into_iter();
-        let carrying = atomics.clone().filter(move |_| carries).flat_map(move |atomics| {
+        // Atomics of the device matter more than notices.
+        let may_carry = move |&atomics: &u64| carries && (atomics != 0 || self.carried.is_none());
+        let carrying = atomics.clone().filter(may_carry).flat_map(move |atomics| {
             let (caps, order) = (sys::FI_MSG | sys::FI_RMA | atomics, self.order | sys::FI_ORDER_RMA_WAW);
             let mr_modes = self.carried.map_or(self.mr_modes, |carried| carried.mr_modes);
             progress.iter().flat_map(move |&progress| {
@@ -361,10 +367,23 @@ impl Rules {
         }))
     }
 
-    /// Whether puts are to carry notices.
-    pub(crate) fn carries(&self, version: u32, variable: impl Fn(&str) -> Option<String>) -> bool {
-        let is_permitted = |carried: &Carried| variable(carried.if_on).is_some_and(|value| is_on(&value));
-        self.carried.is_some_and(|carried| version >= carried.from && is_permitted(&carried))
+    /// Whether puts are to carry notices. If the user has each access to a region add an event to
+    /// the queue of [`Carried::events`], they are not: a share of this queue would bound nothing.
+    pub(crate) fn carries(&self, carrying: Carrying, version: u32, variable: impl Fn(&str) -> Option<String>) -> bool {
+        let on = |name: &'static str| variable(name).is_some_and(|value| is_on(&value));
+        let works = self.carried.is_none_or(|carried| version >= carried.from) && !self.calls.if_on.is_some_and(on);
+        works
+            && match carrying {
+                Carrying::ByRules => self.carried.is_some_and(|carried| on(carried.if_on)),
+                Carrying::Known(carries) => carries,
+                Carrying::Tried => true,
+            }
+    }
+
+    /// The number of entries of the shortest queue through which notices pass.
+    pub(crate) fn room_for_notices(&self, variable: impl Fn(&str) -> Option<String>) -> usize {
+        let events = self.carried.map_or(usize::MAX, |carried| carried.events.length(&variable));
+        self.queue.length(variable).min(events)
     }
 
     /// The registration modes that the port fulfils. `FI_MR_HMEM` concerns memory of devices only,
@@ -497,13 +516,19 @@ mod tests {
     fn puts_carry_notices_over_cxi_if_the_user_turns_it_on() {
         let set = |value: &'static str| move |name: &str| (name == "FI_CXI_ENABLE_WRITEDATA").then(|| value.to_owned());
         let [old, new] = [sys::version(2, 4), sys::version(2, 5)];
-        assert!(of("cxi").carries(new, set("1")) && !of("cxi").carries(old, set("1")));
-        assert!(!of("cxi").carries(new, unset) && !of("cxi").carries(new, set("0")));
+        let (cxi, by_rules) = (of("cxi"), Carrying::ByRules);
+        assert!(cxi.carries(by_rules, new, set("1")) && !cxi.carries(by_rules, old, set("1")));
+        assert!(!cxi.carries(by_rules, new, unset) && !cxi.carries(by_rules, new, set("0")));
+        assert!(!cxi.carries(by_rules, new, |_| Some("1".to_owned())), "FI_CXI_MR_MATCH_EVENTS");
         for name in ["tcp", "net", "tcp;ofi_rxm", "sockets", "verbs;ofi_rxm", "efa", "opx", "psm3", "shm", "lnx", "x"] {
-            assert!(!of(name).carries(new, |_| Some("1".to_owned())), "{name}");
+            assert!(!of(name).carries(by_rules, new, |_| Some("1".to_owned())), "{name}");
         }
+        // What rank 0 has found holds for a rank whose library has such writes.
+        let known = |carries, version| cxi.carries(Carrying::Known(carries), version, unset);
+        assert_eq!([known(true, new), known(true, old), known(false, new)], [true, false, false]);
         let hints: Vec<_> = of("cxi").hints("cxi", None, MANUAL, true).collect();
         let (first, plain) = (hints[0], of("cxi").hints("cxi", None, MANUAL, false));
+        assert!(hints.iter().all(|hints| hints.data == 0 || hints.caps & sys::FI_ATOMIC != 0));
         assert_eq!((first.data, first.order, first.mr_mode), (8, 1 << 35, 1 << 9 | 1 << 5 | 1 << 6));
         assert!(hints.iter().skip_while(|hints| hints.data != 0).copied().eq(plain), "else as without");
     }
@@ -516,6 +541,31 @@ mod tests {
         let lengths = ["131072", "1024", "many"].map(|value| of("cxi").queue.length(set(value)));
         assert_eq!(lengths, [131_072, 32_768, 32_768]);
         assert_eq!((of("cxi").queue.length(unset), of("tcp").queue.length(set("131072"))), (32_768, 4096));
+    }
+
+    /// Man fi_cxi, `FI_UNIVERSE_SIZE`, `FI_CXI_CTRL_RX_EQ_MAX_SIZE`: the queue of control events
+    /// has 256 entries of 64 bytes. Regression: notices were bounded by the completion queue, which
+    /// is longer, so that a target that computed could be ended by an overflow.
+    /// Shows T3.
+    #[test]
+    fn notices_have_the_room_of_the_shortest_queue() {
+        let room = |universe: &str, bytes: &str, queue: &str| {
+            of("cxi").room_for_notices(|name| {
+                let value = match name {
+                    "FI_UNIVERSE_SIZE" => universe,
+                    "FI_CXI_CTRL_RX_EQ_MAX_SIZE" => bytes,
+                    _ => queue,
+                };
+                (!value.is_empty()).then(|| value.to_owned())
+            })
+        };
+        assert_eq!(room("", "", ""), 256);
+        assert_eq!([room("4096", "", ""), room("16", "", ""), room("4096", "65536", "")], [4096, 16, 1024]);
+        assert_eq!([room("99999999", "", ""), room("99999999", "", "9999999")], [32_768, 1 << 20]);
+        for unclear in ["many", "0x1000", "010000", "+4096", " 4096", "-1"] {
+            assert_eq!(room(unclear, "", ""), 0, "{unclear}");
+        }
+        assert_eq!((of("tcp").room_for_notices(unset), of("x").room_for_notices(unset)), (4096, 4096));
     }
 
     /// Man fi_cxi, "Optimized MRs": processes that communicate agree on them.

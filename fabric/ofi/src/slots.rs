@@ -52,6 +52,8 @@ pub(crate) enum Local {
     Result(usize, Span),
     /// Scatters the slot's buffer over these spans, one after another.
     Scattered(Box<[Span]>),
+    /// None is needed. The put carries a notice, which the peer does not count if the put fails.
+    Notice,
     /// Takes the word in the slot's buffer as the number of notices that a peer has taken.
     Taken(Arc<Line>),
     /// Ends the registration, which was made for this operation, and then drops the reference,

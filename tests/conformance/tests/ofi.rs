@@ -9,7 +9,7 @@ use std::sync::Arc;
 use over_ofi::Ofi;
 use transom_conformance::{Fixture, Orders, conformance, connect_all, peers};
 use transom_fabric::{AmoKind, Domain as _, Memory, Port as _, Region as _, Width};
-use transom_ofi::{OfiDomain, OfiOptions};
+use transom_ofi::{Carrying, OfiDomain, OfiOptions};
 
 mod over_ofi;
 
@@ -59,9 +59,9 @@ fn order_is_promised_beside_atomics() {
 
 /// A provider over sockets whose puts carry notices, which the library never chooses: the code that
 /// serves `cxi` runs on a real libfabric.
-struct Carrying(&'static str);
+struct WithNotices(&'static str);
 
-impl Fixture for Carrying {
+impl Fixture for WithNotices {
     type Domain = OfiDomain;
 
     fn name(&self) -> String {
@@ -71,7 +71,8 @@ impl Fixture for Carrying {
     fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
         let open = |rank| {
             let provider = Some(self.0.to_owned());
-            let options = OfiOptions { rank, ranks, provider, carries: Some(true), ..OfiOptions::default() };
+            let options =
+                OfiOptions { rank, ranks, provider, carrying: Carrying::Known(true), ..OfiOptions::default() };
             OfiDomain::open(&options).expect("the provider is here")
         };
         let domains: Vec<_> = peers(ranks).map(open).collect();
@@ -90,10 +91,10 @@ impl Fixture for Carrying {
 
 mod carrying {
     use super::*;
-    conformance!(["net", "tcp;ofi_rxm"].map(super::Carrying));
+    conformance!(["net", "tcp;ofi_rxm"].map(super::WithNotices));
 
     mod tcp {
         use super::*;
-        conformance!(ignored: "the native tcp of libfabric 1.18 or later"; [super::Carrying("tcp")]);
+        conformance!(ignored: "the native tcp of libfabric 1.18 or later"; [super::WithNotices("tcp")]);
     }
 }

@@ -6,16 +6,17 @@
 //! Shows T3, T8.
 //! Route: sim.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use transom_conformance::{Fixture, Orders, Window, conformance, connect_all, peers, run};
 use transom_fabric::devices::{Nodes, Place};
-use transom_fabric::{AmoKind, Awaited, Coherence, Domain, Immediate, Memory, Peer, Port, Post, Region, Tally, Width};
+use transom_fabric::{AmoKind, Awaited, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
 use transom_ofi::{OfiDomain, OfiOptions};
 
+mod carried;
 mod stand_in;
 
 /// A provider by name.
@@ -65,103 +66,6 @@ impl Fixture for Named {
 }
 
 conformance!(super::ALL);
-
-/// `cxi` of libfabric 2.5 where the user permits writes with remote CQ data.
-struct Carrying;
-
-impl Fixture for Carrying {
-    type Domain = OfiDomain;
-
-    fn name(&self) -> String {
-        "ofi, a stand-in for cxi, whose puts carry notices".to_owned()
-    }
-
-    fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
-        let open = |rank| {
-            let options = OfiOptions {
-                provider: Some("cxi".to_owned()),
-                rank,
-                ranks,
-                carries: Some(true),
-                ..OfiOptions::default()
-            };
-            stand_in::permitting_data(|| OfiDomain::open_of(&stand_in::library(), &options))
-                .expect("the stand-in is here")
-        };
-        let domains: Vec<_> = peers(ranks).map(open).collect();
-        connect_all(&domains);
-        domains
-    }
-
-    fn orders(&self) -> Orders {
-        Orders { immediates: true, ..Orders::default() }
-    }
-
-    fn memory(&self, _domain: &OfiDomain, len: usize) -> Memory {
-        Memory::private(len)
-    }
-}
-
-mod carrying {
-    use super::*;
-    conformance!([super::Carrying]);
-}
-
-/// A notice is one write, and no message. A target that reads no completions gets at most its share
-/// of notices, and the origin reads, without the target's CPU, how many were taken.
-/// Shows T3.
-#[test]
-fn a_notice_is_one_write_and_their_number_is_bounded() {
-    const SHARE: usize = 128;
-    let domains = Carrying.open(2);
-    let (origin, target) = (domains[0].port(), domains[1].port());
-    assert!(target.limits().passive_target && origin.limits().immediates);
-    let memory = Memory::private(64);
-    let region = domains[1].register(&memory).expect("room");
-    let remote = origin.import(Peer(1), &region.key()).expect("connected");
-    let (tally, notices) = (Tally::new(), Notices::default());
-    let put = |at: usize| {
-        let number = Immediate::new(u32::try_from(at).expect("few")).expect("a small number");
-        origin.put_immediate(&remote, 0, &at.to_ne_bytes(), number, &tally)
-    };
-    let mut sent = 0;
-    for round in 1..=3 {
-        let posts = stand_in::posts(|| {
-            // Over and over, because a read that is in flight may free the share.
-            for _ in 0..10 * SHARE {
-                match put(sent) {
-                    Post::Pending => sent += 1,
-                    Post::Again => assert!(origin.progress(&NoMessages).is_ok()),
-                    other => panic!("{other:?}"),
-                }
-            }
-            while !tally.idle() {
-                origin.progress(&NoMessages).expect("the queue works");
-            }
-        });
-        assert_eq!(sent, round * SHARE, "no more than the target's queue has room for");
-        assert_eq!(
-            (posts["writes with data"], posts.keys().copied().collect::<Vec<_>>().as_slice()),
-            (SHARE, &["reads", "writes with data"][..])
-        );
-        target.settle(&notices).expect("the queue works");
-        assert!(notices.0.borrow().iter().copied().eq((0..sent).map(|at| (Peer(0), u32::try_from(at).expect("few")))));
-    }
-}
-
-/// A process that may not use such writes has no immediates, although the provider states the size
-/// of the data.
-/// Shows T3.
-#[test]
-fn notices_need_the_users_permission_or_room() {
-    let open = |ranks, carries| {
-        let options = OfiOptions { provider: Some("cxi".to_owned()), ranks, carries, ..OfiOptions::default() };
-        stand_in::permitting_data(|| OfiDomain::open_of(&stand_in::library(), &options)).expect("the stand-in is here")
-    };
-    let has = |domain: Arc<OfiDomain>| domain.port().limits().immediates;
-    assert!(has(open(16_384, Some(true))) && !has(open(16_385, Some(true))), "half of the queue has 16,384 entries");
-    assert!(!has(open(2, None)) && !has(open(2, Some(false))));
-}
 
 /// `cxi` is the first provider tried. Ranks use its devices in turn, unless the user names one.
 #[test]
@@ -534,30 +438,6 @@ fn errors_of_unknown_operations_end_nothing() {
         target.progress(&count).expect("the queue works");
     }
     assert_eq!(count.0.get(), 1);
-}
-
-/// The provider states the size of the data, but refuses each write with data. The error says so
-/// before the first notice.
-/// Shows T3.
-#[test]
-fn writes_with_data_that_are_refused_are_found_by_the_probe() {
-    let options = OfiOptions { provider: Some("cxi".to_owned()), carries: Some(true), ..OfiOptions::default() };
-    let error = format!("{:#}", OfiDomain::open_of(&stand_in::library(), &options).expect_err("not permitted"));
-    assert!(error.contains("probing a write with remote CQ data") && error.contains("Invalid argument"), "{error}");
-}
-
-/// Records notices.
-#[derive(Default)]
-struct Notices(RefCell<Vec<(Peer, u32)>>);
-
-impl transom_fabric::Handler for Notices {
-    fn message(&self, from: Peer, bytes: &[u8]) {
-        panic!("{} bytes from {from}, which no rank sent", bytes.len());
-    }
-
-    fn immediate(&self, from: Peer, immediate: Immediate) {
-        self.0.borrow_mut().push((from, immediate.number()));
-    }
 }
 
 /// Counts messages.

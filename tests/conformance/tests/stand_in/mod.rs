@@ -11,7 +11,8 @@
 //! such a use. Peers reach only regions that were registered for peers. The provider's part of an
 //! operation's context is overwritten, and must keep that value until the completion. Operations
 //! without delivery complete are refused, because no other completion level is reliable. A
-//! completion queue that overflows ends the process.
+//! completion queue that overflows ends the process, as does the queue of control events, through
+//! which the entries of writes with data pass.
 
 #![allow(unsafe_code)]
 
@@ -69,8 +70,10 @@ thread_local! {
     static QUEUE: Cell<usize> = const { Cell::new(0) };
     /// The number of regions that this thread has registered.
     static REGISTRATIONS: Cell<usize> = const { Cell::new(0) };
-    /// Whether the user permits writes with remote CQ data in the domains that this thread opens.
-    static CARRIES: Cell<bool> = const { Cell::new(false) };
+    /// What becomes of writes with remote CQ data in the domains that this thread opens.
+    static DATA: Cell<Data> = const { Cell::new(Data::Refused) };
+    /// What becomes of this thread's reads.
+    static READS: Cell<Reads> = const { Cell::new(Reads::Performed) };
     /// The operations and messages that this thread has posted, by kinds.
     static POSTS: RefCell<BTreeMap<&'static str, usize>> = const { RefCell::new(BTreeMap::new()) };
     /// The status of `fi_trywait` in this thread.
@@ -85,16 +88,43 @@ pub(crate) fn without_domains<T>(provider: &'static str, open: impl FnOnce() -> 
     opened
 }
 
-/// The user has set `FI_CXI_ENABLE_WRITEDATA` for the domains that `open` opens.
-pub(crate) fn permitting_data<T>(open: impl FnOnce() -> T) -> T {
-    CARRIES.set(true);
+/// What becomes of writes with remote CQ data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    /// They are refused: the user has not set `FI_CXI_ENABLE_WRITEDATA`.
+    Refused,
+    /// The target has the entry once the write is complete.
+    Reported,
+    /// The target gets the entry some time after the completion.
+    Late,
+    /// The write is complete, and the target gets no entry.
+    Unreported,
+}
+
+/// What becomes of reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Performed,
+    /// They are not posted.
+    Refused,
+    /// They complete with an error.
+    Failing,
+}
+
+/// Writes with data in the domains that `open` opens behave like this.
+pub(crate) fn with_data<T>(data: Data, open: impl FnOnce() -> T) -> T {
+    DATA.set(data);
     let opened = open();
-    CARRIES.set(false);
+    DATA.set(Data::Refused);
     opened
 }
 
-fn permits_data() -> bool {
-    CARRIES.get()
+/// Reads that this thread posts during `call` behave like this.
+pub(crate) fn with_reads<T>(reads: Reads, call: impl FnOnce() -> T) -> T {
+    READS.set(reads);
+    let result = call();
+    READS.set(Reads::Performed);
+    result
 }
 
 /// The operations and messages that this thread posts during `call`, by kinds.
@@ -221,6 +251,11 @@ fn record_write() {
 
 /// The library, as version 2.5.
 pub(crate) fn library() -> Arc<Library> {
+    library_of(5)
+}
+
+/// The library, as this minor version of 2.
+pub(crate) fn library_of(minor: u32) -> Arc<Library> {
     let functions = Functions {
         getinfo: info::getinfo,
         freeinfo: info::freeinfo,
@@ -229,7 +264,7 @@ pub(crate) fn library() -> Arc<Library> {
         strerror,
     };
     // SAFETY: the functions behave as the manual pages say, as far as the backend uses them.
-    unsafe { Library::of(sys::version(2, 5), functions) }
+    unsafe { Library::of(sys::version(2, minor), functions) }
 }
 
 /// # Safety

@@ -10,7 +10,12 @@ use transom_fabric::{Amo, Memory, Span, Width};
 use transom_ofi::sys;
 
 use super::model::{FAST, Model};
-use super::{EIO, ENOKEY, ENOSPC};
+use super::{Data, EIO, ENOKEY, ENOSPC};
+
+/// The entries of the queue of control events (man fi_cxi, `FI_UNIVERSE_SIZE`).
+const EVENTS: usize = 256;
+/// The reads of a queue after which a late entry is there.
+const LATE: usize = 20;
 
 /// The number of an endpoint or of a domain. An endpoint's address begins with its number.
 pub(super) type Id = usize;
@@ -39,6 +44,13 @@ pub(super) struct Port {
     pub(super) room: usize,
     pub(super) enabled: bool,
     pub(super) done: VecDeque<Done>,
+    /// What becomes of peers' writes with data.
+    data: Data,
+    /// Their entries until this endpoint's queue is read, each with the number of the first read
+    /// that finds it.
+    events: VecDeque<(usize, Done)>,
+    /// The number of reads of the queue.
+    reads: usize,
     /// Posted receives, and the messages that arrived before them.
     pub(super) receives: VecDeque<(usize, Span)>,
     pub(super) early: VecDeque<Vec<u8>>,
@@ -110,10 +122,11 @@ impl Net {
     }
 
     /// Opens an endpoint of a domain.
-    pub(super) fn open(&mut self, model: &'static Model, domain: Id, ordered: bool) -> Id {
-        let me = self.number();
-        let (done, receives, early) = Default::default();
-        self.endpoints.insert(me, Port { model, domain, ordered, room: 0, enabled: false, done, receives, early });
+    pub(super) fn open(&mut self, model: &'static Model, domain: Id, ordered: bool, data: Data) -> Id {
+        let (me, room, enabled, reads) = (self.number(), 0, false, 0);
+        let (done, events, receives, early) = Default::default();
+        let port = Port { model, domain, ordered, room, enabled, done, data, events, reads, receives, early };
+        self.endpoints.insert(me, port);
         me
     }
 
@@ -218,7 +231,7 @@ impl Net {
                 unsafe { from.as_ptr().copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
                 part.write(0, &bytes);
                 if data.is_some() {
-                    port.push(Done { context: 0, len: bytes.len(), error: 0, data });
+                    port.report(Done { context: 0, len: bytes.len(), error: 0, data });
                 }
             }
             Work::Read(into, _) => {
@@ -279,6 +292,27 @@ impl Port {
     fn push(&mut self, done: Done) {
         self.done.push_back(done);
         assert!(self.done.len() <= self.room, "the completion queue is overrun");
+    }
+
+    /// Adds the entry of a write with data to the queue of control events.
+    fn report(&mut self, done: Done) {
+        let first = match self.data {
+            Data::Refused | Data::Unreported => return,
+            Data::Reported => 0,
+            Data::Late => self.reads + LATE,
+        };
+        self.events.push_back((first, done));
+        assert!(self.events.len() <= EVENTS, "the queue of control events is overrun");
+    }
+
+    /// Moves control events to the completion queue, which the endpoint reads.
+    pub(super) fn take_events(&mut self) {
+        self.reads += 1;
+        while self.events.front().is_some_and(|(first, _)| *first <= self.reads)
+            && let Some((_, done)) = self.events.pop_front()
+        {
+            self.push(done);
+        }
     }
 
     /// Copies arrived messages into posted receives.

@@ -12,7 +12,7 @@ use transom_ofi::sys;
 use super::model::Model;
 use super::net::{Id, Port, net};
 use super::operations::{ATOMIC_OPS, MSG_OPS, RMA_OPS, kind, width};
-use super::{EAGAIN, EAVAIL, EBUSY, EFAULT, EINVAL, EIO, EKEYREJECTED, ENOMEM, ENOSYS, ETOOSMALL};
+use super::{Data, EAGAIN, EAVAIL, EBUSY, EFAULT, EINVAL, EIO, EKEYREJECTED, ENOMEM, ENOSYS, ETOOSMALL};
 
 #[repr(C)]
 struct Domain {
@@ -20,8 +20,8 @@ struct Domain {
     model: &'static Model,
     number: Id,
     mr_mode: c_int,
-    /// Whether writes take remote CQ data.
-    carries: bool,
+    /// What becomes of writes with remote CQ data.
+    data: Data,
 }
 
 #[repr(C)]
@@ -165,8 +165,9 @@ unsafe extern "C" fn domain(
         let ops = if model.queries { &DOMAIN_OPS } else { &DOMAIN_OPS_WITHOUT_QUERY };
         let fid = sys::fid_domain { fid: fid(&DOMAIN), ops: table(ops), mr: table(&MR_OPS) };
         let mr_mode = (*(*info).domain_attr).mr_mode;
-        let carries = model.data > 0 && super::permits_data() && mr_mode & sys::FI_MR_PROV_KEY != 0;
-        give(Domain { fid, model, number: net().number(), mr_mode, carries }, place)
+        let carries = model.data > 0 && mr_mode & sys::FI_MR_PROV_KEY != 0;
+        let data = if carries { super::DATA.get() } else { Data::Refused };
+        give(Domain { fid, model, number: net().number(), mr_mode, data }, place)
     }
 }
 
@@ -236,8 +237,8 @@ unsafe extern "C" fn open_endpoint(
     let domain = unsafe { &*domain.cast::<Domain>() };
     // SAFETY: an entry of `getinfo` with all attributes.
     let (order, flags) = unsafe { ((*(*info).tx_attr).msg_order, (*(*info).tx_attr).op_flags) };
-    let me = net().open(domain.model, domain.number, order & sys::FI_ORDER_RMA_WAW != 0);
-    let carries = domain.carries;
+    let me = net().open(domain.model, domain.number, order & sys::FI_ORDER_RMA_WAW != 0, domain.data);
+    let carries = domain.data != Data::Refused;
     let fid = sys::fid_ep {
         fid: fid(&ENDPOINT),
         ops: null_mut(),
@@ -483,6 +484,7 @@ unsafe extern "C" fn read_queue(queue: *mut sys::fid_cq, entries: *mut c_void, c
         }
         net().step(me);
         port(me, |port| {
+            port.take_events();
             if port.done.front().is_some_and(|done| done.error != 0) {
                 return -EAVAIL;
             }

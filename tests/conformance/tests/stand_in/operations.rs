@@ -7,7 +7,7 @@ use transom_ofi::sys;
 
 use super::net::{Place, Port, Posted, Work, mark, net};
 use super::objects::{Endpoint, port};
-use super::{EAGAIN, EINVAL, IN_FLIGHT};
+use super::{EAGAIN, EINVAL, EIO, IN_FLIGHT, Reads};
 
 pub(super) static MSG_OPS: sys::fi_ops_msg =
     sys::fi_ops_msg { size: 0, recv: Some(receive), recvv: None, recvmsg: None, send: Some(send) };
@@ -193,7 +193,13 @@ unsafe extern "C" fn read_message(endpoint: *mut sys::fid_ep, message: *const sy
             return -(EINVAL as isize);
         }
         let (into, from) = (&*message.msg_iov, &*message.rma_iov);
-        let place = Place { key: from.key, offset: from.addr, len: from.len };
+        let key = match super::READS.get() {
+            Reads::Performed => from.key,
+            Reads::Refused => return -(EIO as isize),
+            // No region has this key.
+            Reads::Failing => u64::MAX,
+        };
+        let place = Place { key, offset: from.addr, len: from.len };
         let into = Span::from_raw(into.iov_base.cast(), into.iov_len);
         post(endpoint, message.addr, message.context, (into, *message.desc), Work::Read(into, place))
     }
