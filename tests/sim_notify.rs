@@ -171,6 +171,39 @@ fn a_put_carries_its_notice() {
     }
 }
 
+/// Regression: over a net with immediates each notice was posted right behind its data. A target
+/// whose port has none is notified by an atomic or a message, which overtook the data.
+#[test]
+fn notices_to_a_rank_without_immediates_come_after_the_data() {
+    let delivery = SimDelivery { immediates: true, without_immediates: Some(1), ..SimDelivery::default() };
+    for seed in 0..20 {
+        let amo = if seed % 2 == 0 { SimAmo::None } else { SimAmo::All(Coherence::DeviceOnly) };
+        run(2, &SimOptions { seed, delivery, amo, delay: 40, done_one_in: 0, ..SimOptions::default() }, |world| {
+            const LENGTHS: [usize; 5] = [3, 1, 12, 260, 1000];
+            let win = Window::<u64>::allocate(world, LENGTHS[4])?;
+            win.set_num_notify(1)?;
+            win.lock_all(|epoch| {
+                // The first put waits for the lock.
+                for (count, len) in (1..).zip(LENGTHS.into_iter().cycle().take(15)) {
+                    world.barrier()?;
+                    world.step(format!("a put of {len} words"));
+                    let mut came = vec![0; len];
+                    if world.rank() == 0 {
+                        let data = vec![count; len];
+                        epoch.scope(|part| part.put_notify(1, 0, &data, Notice(0)))?;
+                    } else {
+                        win.notices().wait(0, count)?;
+                        win.load(0, &mut came)?;
+                        assert!(came.iter().all(|&it| it == count), "{len} words, {:?}", &came[..1]);
+                    }
+                }
+                Ok(())
+            })?;
+            Ok(win.free()?)
+        });
+    }
+}
+
 fn carried(world: &Rank) -> Outcome {
     const EACH: usize = 20;
     // 96 bytes are the longest put that is copied, 1000 the longest single one.

@@ -47,6 +47,7 @@ fn net(seed: u64) -> SimOptions {
             gathers: seed >> 53 & 1 == 0,
             amos_ordered: seed >> 54 & 1 == 0,
             immediates: seed >> 58 & 1 == 0,
+            without_immediates: None,
             answers_wait: Duration::from_secs(seed >> 55 & 1),
             holds: seed >> 56 & 3 == 0,
         },

@@ -12,7 +12,7 @@ use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, Result, TransportError};
 use crate::interfaces::{self, Interface};
-use crate::transport::{self, Libfabric, Net};
+use crate::transport::{self, ChosenProvider, Libfabric, Net};
 
 /// The time in which the first message must pass between two machines.
 const TRIAL: Duration = Duration::from_secs(5);
@@ -181,6 +181,8 @@ struct Choice {
     provider: String,
     /// Whether idle targets are served.
     passive: bool,
+    /// Whether puts carry notices.
+    carries: bool,
     /// Whether the user has named the provider at rank 0. Ranks may differ in this setting.
     is_named: bool,
     /// The reason why rank 0 can open no provider; else empty.
@@ -193,27 +195,28 @@ impl Choice {
         Choice {
             provider: opened.map(provider).unwrap_or_default(),
             passive: opened.is_ok_and(Net::passive_target),
+            carries: opened.is_ok_and(Net::has_immediates),
             is_named,
             failure: opened.err().map(|error| format!("{error:#}")).unwrap_or_default(),
         }
     }
 
     fn encode(&self) -> Vec<u8> {
-        let flags = [u8::from(self.passive), u8::from(self.is_named)];
+        let flags = [self.passive, self.carries, self.is_named].map(u8::from);
         pack(&[self.provider.as_bytes(), &flags, self.failure.as_bytes()])
     }
 
     fn decode(value: &[u8]) -> Option<Choice> {
         let [provider, flags, failure] = unpack::<3>(value)?;
-        let [passive, is_named] = flags[..] else { return None };
+        let [passive, carries, is_named] = <[u8; 3]>::try_from(flags).ok()?.map(|flag| flag == 1);
         let [provider, failure] = [provider, failure].map(|text| String::from_utf8_lossy(&text).into_owned());
-        Some(Choice { provider, passive: passive == 1, is_named: is_named == 1, failure })
+        Some(Choice { provider, passive, carries, is_named, failure })
     }
 }
 
 /// Opens libfabric. Rank 0 opens first and chooses the provider for all ranks; its probe of idle
-/// targets serves all. If a rank can't open the provider, rank 0 chooses the next one, unless the
-/// user names the provider.
+/// targets and of puts that carry notices serves all. If a rank can't open the provider, rank 0
+/// chooses the next one, unless the user names the provider.
 fn open_ofi(boot: &mut Exchanging<'_>, wanted: &Wanted<'_>) -> Result<Net> {
     let settings = wanted.settings;
     if let Some(list) = &settings.interfaces {
@@ -221,26 +224,27 @@ fn open_ofi(boot: &mut Exchanging<'_>, wanted: &Wanted<'_>) -> Result<Net> {
     }
     // Verbs needs one descriptor for the device, for any number of peers.
     descriptors::make_room(boot.rank(), boot.size())?;
-    let (me, mut refused) = (peer(boot.rank()), Vec::<(String, String)>::new());
+    let (me, ranks, mut refused) = (peer(boot.rank()), boot.size(), Vec::<(String, String)>::new());
     loop {
         let round = refused.len();
         let open = |chosen| {
             let (named, devices) = (settings.provider.as_deref(), settings.devices.as_deref());
             let (source, place, refused) = (wanted.source.address, &wanted.place, &refused);
-            transport::open_ofi(Libfabric { me, named, chosen, refused, devices, source, place })
+            transport::open_ofi(Libfabric { me, ranks, named, chosen, refused, devices, source, place })
         };
         let failed =
             |error: FabricError| Error::from(ErrorKind::Net { first: 0, second: wanted.apart, source: error.into() });
         let first = (boot.rank() == 0).then(|| open(None));
         let own = first.as_ref().map(|opened| Choice::of(opened.as_ref(), settings.provider.is_some()).encode());
         let choice = boot.broadcast(&format!("transom.passive.{round}"), own.as_deref())?;
-        let Choice { provider, passive, is_named, failure } = Choice::decode(&choice).ok_or_else(|| unreadable(0))?;
+        let Choice { provider, passive, carries, is_named, failure } =
+            Choice::decode(&choice).ok_or_else(|| unreadable(0))?;
         let opened = match first {
             Some(opened) => opened,
             None if !failure.is_empty() => {
                 Err(FabricError::failed("opening libfabric at rank 0", Cause::Setup(failure)))
             }
-            None => open(Some((provider.clone(), passive))),
+            None => open(Some(ChosenProvider { name: provider.clone(), passive, carries })),
         };
         if is_named || provider.is_empty() {
             return opened.map_err(failed);
@@ -274,6 +278,20 @@ mod tests {
         let one = Opened { reason: "no port".into(), address: vec![1, 2], may_change: true };
         let decoded = Opened::decode(&one.encode()).expect("three fields");
         assert_eq!((decoded.reason, decoded.address, decoded.may_change), (one.reason, one.address, true));
+    }
+
+    /// Regression: each rank decided by its own libfabric whether puts carry notices. A notice to a
+    /// rank that decided otherwise could arrive before its data.
+    #[test]
+    fn rank_0_decides_for_all_what_its_probe_has_found() {
+        for flags in 0..8 {
+            let [passive, carries, is_named] = [1, 2, 4].map(|flag| flags & flag != 0);
+            let (provider, failure) = ("cxi".to_owned(), String::new());
+            let choice = Choice { provider, passive, carries, is_named, failure };
+            let found = Choice::decode(&choice.encode()).expect("three fields");
+            assert_eq!((found.passive, found.carries, found.is_named), (passive, carries, is_named));
+            assert_eq!((found.provider, found.failure), (choice.provider, choice.failure));
+        }
     }
 
     /// Regression: a job over sockets said nothing if the devices failed at every rank alike.

@@ -30,7 +30,7 @@ use transom_fabric::{
     AmoKind, Coherence, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Reason, Region, RegionKey, Span,
     Width,
 };
-use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
+use transom_ofi::{Carrying, OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 pub(crate) use transom_verbs::PathOptions;
 use transom_verbs::{VerbsDomain, VerbsOptions};
@@ -128,15 +128,27 @@ pub(crate) fn has_rdma_port() -> bool {
     !transom_verbs::ports().is_empty()
 }
 
+/// The provider that rank 0 has chosen for all ranks, and what its probe has found.
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenProvider {
+    pub(crate) name: String,
+    /// Whether the provider serves idle targets.
+    pub(crate) passive: bool,
+    /// Whether puts carry notices.
+    pub(crate) carries: bool,
+}
+
 /// A request to open libfabric.
 #[derive(Clone, Debug)]
 pub(crate) struct Libfabric<'a> {
     pub(crate) me: Peer,
+    /// The number of ranks of the job.
+    pub(crate) ranks: usize,
     /// The provider that the user names.
     pub(crate) named: Option<&'a str>,
-    /// The provider that rank 0 has chosen, and whether it serves idle targets. `None`: this
-    /// process chooses the first that works, and probes it.
-    pub(crate) chosen: Option<(String, bool)>,
+    /// The choice of rank 0. `None`: this process chooses the first provider that works, and probes
+    /// it.
+    pub(crate) chosen: Option<ChosenProvider>,
     /// The providers that a rank of the job can't open, each with the reason.
     pub(crate) refused: &'a [(String, String)],
     /// The user's list of devices.
@@ -148,16 +160,20 @@ pub(crate) struct Libfabric<'a> {
 
 /// Opens libfabric.
 pub(crate) fn open_ofi(request: Libfabric<'_>) -> Result<Net, FabricError> {
-    let (chosen, passive) = request.chosen.unzip();
+    let (passive, carrying) = request.chosen.as_ref().map_or((PassiveProbe::Run, Carrying::ByRules), |chosen| {
+        (PassiveProbe::Known(chosen.passive), Carrying::Known(chosen.carries))
+    });
     let options = OfiOptions {
         rank: request.me,
+        ranks: request.ranks,
         provider: request.named.map(str::to_owned),
-        chosen,
+        chosen: request.chosen.map(|chosen| chosen.name),
         refused: request.refused.to_vec(),
         devices: request.devices.map(str::to_owned),
         place: request.place.clone(),
         source: Some(request.source),
-        passive: passive.map_or(PassiveProbe::Run, PassiveProbe::Known),
+        passive,
+        carrying,
         ..OfiOptions::default()
     };
     OfiDomain::open(&options).map(Net::Ofi)
@@ -240,10 +256,12 @@ impl Net {
         matches!(self, Net::Ofi(domain) if domain.uses_ip())
     }
 
-    /// Whether a rank must call `progress` from the start on, for its operations or so that other
-    /// ranks can connect to it.
+    /// Whether a rank must call `progress` from the start on: for its operations, so that other
+    /// ranks can connect to it, or to take notices, of which an origin may leave only a number
+    /// unread.
     pub(crate) fn needs_service(&self) -> bool {
-        matches!(self, Net::Verbs(_)) || !self.passive_target()
+        let takes_notices = matches!(self, Net::Ofi(_)) && self.has_immediates();
+        matches!(self, Net::Verbs(_)) || !self.passive_target() || takes_notices
     }
 
     /// Whether an origin may change a counter of this rank without an event here.

@@ -313,19 +313,20 @@ impl Parts {
         }
         if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach {
             self.check_notice(CALL, rank, index)?;
+            let immediate = if memory.limits().immediates { self.immediate(CALL, rank, index)? } else { None };
             let room = self.message_max(target).saturating_sub(OVERHEAD + WORDS);
             // The notice of an empty put is sent below.
-            if (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {
+            if immediate.is_none() && (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {
                 let request = Request::Notify { index: index as u64, at: at.cast_signed(), data: from.bytes().into() };
                 return self.ask(target, request, ReplyDestination::Nowhere, counted_by.tally(target));
             }
-            if self.orders_notices(target) && !self.travels(target, from.len())? {
+            if self.orders_notices(target, immediate.is_some()) && !self.travels(target, from.len())? {
                 // Posted at once: the net does not order a notice with a put that is kept for a
                 // later message.
                 let tally = counted_by.tally(target);
                 let posted = Posted::of(&self.job, memory);
                 if from.len() <= memory.limits().packed_max
-                    && let Some(immediate) = self.immediate(CALL, rank, index)?
+                    && let Some(immediate) = immediate
                 {
                     return posted.put_immediate(at, from.bytes(), immediate, tally);
                 }
@@ -375,33 +376,36 @@ impl Parts {
         };
         post(CountedBy::Request(&mut *own))?;
         if let Some(tally) = own {
-            let follows = tally.only_puts() && self.known(rank).is_some_and(|target| self.orders_notices(target));
-            if !follows {
+            let follows = |target| {
+                // `add_one` returns the error of a target that can't be read.
+                let is_carried = self.immediate(call, rank, index).is_ok_and(|immediate| immediate.is_some());
+                self.orders_notices(target, is_carried)
+            };
+            if !(tally.only_puts() && self.known(rank).is_some_and(follows)) {
                 self.job.progress.complete(tally)?;
             }
         }
         self.add_one(call, rank, index)
     }
 
-    /// Whether the net performs a notice after the puts posted before it to the same target. The
-    /// notice may then be posted while they are in flight.
-    fn orders_notices(&self, target: &Target) -> bool {
+    /// Whether the net performs a notice after the puts posted before it to the same target, so
+    /// that it may be posted while they are in flight. `is_carried`: the notice is an immediate.
+    fn orders_notices(&self, target: &Target, is_carried: bool) -> bool {
         let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return false };
         let limits = memory.limits();
-        let ordered = limits.immediates
-            || if self.is_notified_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
+        let ordered =
+            is_carried || if self.is_notified_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
         // The operations under a delayed lock are sent with the message of the lock. The notice
         // must not be sent before this message.
         ordered && target.hold() != Hold::Delayed
     }
 
-    /// Whether a message over the net, neither an immediate nor an atomic, adds to the counters of
-    /// a rank.
+    /// Whether a message over the net, and no atomic, adds to the counters of a rank that can't be
+    /// notified by immediates.
     fn is_notified_by_message(&self, rank: usize) -> bool {
         let Some(counters) = self.counters.get() else { return false };
-        counters.parts.known(rank).is_some_and(|target| match &target.reach {
-            Reach::Unmapped(Unmapped::Posted(memory)) if memory.limits().immediates => false,
-            reach => reach.memory().is_none() && ByNet::of(&counters.parts, target, BasicType::Uint64).is_none(),
+        counters.parts.known(rank).is_some_and(|target| {
+            target.reach.memory().is_none() && ByNet::of(&counters.parts, target, BasicType::Uint64).is_none()
         })
     }
 

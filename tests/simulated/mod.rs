@@ -273,6 +273,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
             gathers: (seed / 2).is_multiple_of(2),
             amos_ordered: !(seed / 2).is_multiple_of(3),
             immediates: seed % 4 == 3,
+            without_immediates: None,
             answers_wait: Duration::from_secs(seed % 2),
             holds: seed % 5 == 2,
         },

@@ -34,8 +34,9 @@ pub(crate) fn main(what: &str, ports: &[&str]) -> ExitCode {
     for (number, port) in ports.iter().enumerate() {
         let peer = Peer(u32::try_from(number).expect("few ports"));
         let port: u16 = port.parse().expect("a port");
-        // A token, which a stranger does not know, then a socket's address (ip(7)).
-        let mut address = vec![0; 8];
+        // A token, which a stranger does not know, and a table of notices, which the port lacks.
+        // Then a socket's address (ip(7)).
+        let mut address = vec![0; 32];
         address.extend(2u16.to_ne_bytes());
         address.extend(port.to_be_bytes());
         address.extend([127, 0, 0, 1]);

@@ -40,7 +40,7 @@ impl OfiDomain {
         let entries = rules::of(&info.provider()).queue.length(environment::variable);
         let endpoint = Endpoint::open(info, entries, settings.descriptor)?;
         let atomics = if settings.atomics_fail { Atomics::default() } else { Atomics::claimed(&endpoint) };
-        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, settings)?, unused: unused.to_vec() }))
+        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, entries, settings)?, unused: unused.to_vec() }))
     }
 
     /// The provider's name.

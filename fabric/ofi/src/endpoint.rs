@@ -171,6 +171,7 @@ impl Endpoint {
     fn missing(&self) -> Option<&'static str> {
         // SAFETY: open objects.
         unsafe {
+            let carries = self.info.carries();
             let all = [
                 ("fi_mr_reg", function!(self.domain, mr, reg).is_some()),
                 ("fi_getname", function!(self.ep, cm, getname).is_some()),
@@ -180,6 +181,7 @@ impl Endpoint {
                 ("fi_send", function!(self.ep, msg, send).is_some()),
                 ("fi_readmsg", function!(self.ep, rma, readmsg).is_some()),
                 ("fi_writemsg", function!(self.ep, rma, writemsg).is_some()),
+                ("fi_writedata", !carries || function!(self.ep, rma, writedata).is_some()),
             ];
             all.into_iter().find(|(_, is_there)| !is_there).map(|(what, _)| what)
         }
@@ -202,7 +204,7 @@ impl Endpoint {
             let mut cq = sys::fi_cq_attr {
                 size: entries,
                 flags: 0,
-                format: sys::FI_CQ_FORMAT_MSG,
+                format: if self.info.carries() { sys::FI_CQ_FORMAT_DATA } else { sys::FI_CQ_FORMAT_MSG },
                 wait_obj,
                 signaling_vector: 0,
                 wait_cond: 0,

@@ -22,9 +22,9 @@
 //! | subject | the documentation | this crate |
 //! |---|---|---|
 //! | registration | regions are bound to an endpoint and enabled, their pages are pinned, and offsets address them | the same; pages are populated before they are registered |
-//! | keys | 32 bits, chosen by the client; 0 to 99 select *optimized* regions, others *standard* ones | the lowest free key; a standard key if the device has no room for an optimized region; keys are reused |
+//! | keys | 32 bits, chosen by the client; 0 to 99 select *optimized* regions, others *standard* ones | the lowest free key; a standard key if the device has no room for an optimized region; keys are reused; keys of the provider if puts carry notices |
 //! | completion | by default: the target's device has the data; with delivery complete: the target's processes see the data | delivery complete for every put and atomic, so a flush only waits for the count of operations |
-//! | order | none unless requested, and never between a read and an earlier write | neither order nor `FI_FENCE` is requested, because the contract has no order |
+//! | order | none unless requested, and never between a read and an earlier write | neither order nor `FI_FENCE` is requested, because the contract has no order; order between writes if puts carry notices |
 //! | atomics | by the device, one element at a time | fetching: sum, read, write and compare-and-swap of 32 and 64 bits; never assumed to be atomic with the CPU's |
 //! | progress | manual | a probe tests whether an idle target is served; with `FI_CXI_MR_MATCH_EVENTS` targets make calls |
 //! | waiting | descriptors, in newer versions | descriptors if they exist, else a sleep of 200 us |
@@ -33,10 +33,12 @@
 //! | authorization | from the launcher's `SLINGSHOT_` variables, unless the caller sets it | sets none of it; a job that can't open the device uses the next provider |
 //! | length of the completion queue | `FI_CXI_DEFAULT_CQ_SIZE`, unless the caller sets it; an overflow ends the process | 32,768 entries, or the user's value if it is larger |
 //! | other queue sizes | from the user's `FI_CXI_` variables, unless the caller sets them | sets none of them |
-//! | `FI_CXI_OPTIMIZED_MRS` | equal at all processes | a job does not start if its ranks differ |
+//! | writes with remote CQ data | from 2.5 on with `FI_CXI_ENABLE_WRITEDATA`, and with keys of the provider | puts carry notices, if a probe finds that it works and the queues have room (`notices`) |
+//! | `FI_CXI_OPTIMIZED_MRS`, `FI_CXI_ENABLE_WRITEDATA` | equal at all processes | a job does not start if the texts of its ranks differ (`1`, `yes`) |
 //!
-//! Not used: keys of the provider (`FI_MR_PROV_KEY`), PCIe atomics, unreliable operations,
-//! high-rate puts, counters, triggered operations.
+//! Not used: keys of the provider (`FI_MR_PROV_KEY`) unless puts carry notices, PCIe atomics,
+//! unreliable operations, high-rate puts, counters, triggered operations, events at targets
+//! (`FI_RMA_EVENT`).
 
 mod atomics;
 #[allow(unsafe_code)]
@@ -50,6 +52,8 @@ mod environment;
 #[allow(unsafe_code)]
 pub mod library;
 mod nic;
+#[allow(unsafe_code)]
+mod notices;
 mod offer;
 #[allow(unsafe_code)]
 mod opened;
@@ -67,6 +71,7 @@ mod probe;
 #[allow(unsafe_code)]
 mod progress;
 mod provider;
+mod queues;
 mod region_lock;
 mod remote;
 mod rules;
@@ -87,3 +92,4 @@ pub use opening::{OfiOptions, PassiveProbe};
 pub use port::OfiPort;
 pub use provider::{PREFERRED, ProviderInfo, providers};
 pub use remote::OfiRemote;
+pub use rules::Carrying;

@@ -52,11 +52,13 @@ pub struct Info {
     library: Arc<Library>,
     /// Order that the provider promises without atomics, in addition to the entry's order.
     order_without_atomics: u64,
+    /// If puts carry notices, the most unread notices of an origin at this process.
+    share: Option<u64>,
 }
 
 // SAFETY: the structure is owned and not tied to a thread.
 unsafe impl Send for Info {}
-// SAFETY: the structure does not change after `query`.
+// SAFETY: the structure changes only by `&mut self`.
 unsafe impl Sync for Info {}
 
 impl Library {
@@ -109,6 +111,11 @@ impl Library {
         version_text(self.version)
     }
 
+    /// The version as a number.
+    pub(crate) fn number(&self) -> u32 {
+        self.version
+    }
+
     /// Whether the library is older than `version`.
     pub(crate) fn is_before(&self, version: u32) -> bool {
         self.version < version
@@ -152,6 +159,7 @@ impl Library {
             (*(*wanted).rx_attr).msg_order = hints.order;
             let domain = &mut *(*wanted).domain_attr;
             domain.mr_mode = hints.mr_mode;
+            domain.cq_data_size = hints.data;
             domain.threading = sys::FI_THREAD_SAFE;
             domain.data_progress = hints.progress;
             domain.av_type = sys::FI_AV_TABLE;
@@ -187,7 +195,7 @@ impl Library {
 
     /// Takes the ownership of an entry that is not null.
     fn entry(self: &Arc<Self>, raw: *mut sys::fi_info) -> Info {
-        Info { raw, library: Arc::clone(self), order_without_atomics: 0 }
+        Info { raw, library: Arc::clone(self), order_without_atomics: 0, share: None }
     }
 }
 
@@ -266,6 +274,24 @@ impl Info {
     /// Adds order that the provider promises to an endpoint without atomics.
     pub(crate) fn add_order(&mut self, order: u64) {
         self.order_without_atomics |= order;
+    }
+
+    /// If puts carry notices, the most unread notices of an origin at this process.
+    pub(crate) fn share(&self) -> Option<u64> {
+        self.share
+    }
+
+    /// Whether puts carry notices.
+    pub(crate) fn carries(&self) -> bool {
+        self.share.is_some()
+    }
+
+    /// Has puts carry notices. `fi_writedata` takes no flags, so delivery complete becomes the
+    /// default of all calls without flags.
+    pub(crate) fn let_carry(&mut self, share: u64) {
+        self.share = Some(share);
+        // SAFETY: the entry is owned, and `fi_getinfo` fills every attribute pointer.
+        unsafe { (*(*self.raw).tx_attr).op_flags |= sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION };
     }
 
     /// The domain's name.

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use transom_fabric::{KeyChoice, KeyRange};
 
 use crate::library::Info;
-use crate::sys;
+use crate::{rules, sys};
 
 /// The attributes that a provider states.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Offer {
     pub receives: usize,
     /// Order kept between operations on one peer, as bits (man fi_endpoint).
     pub order: u64,
+    /// The bytes of remote CQ data that an operation can carry.
+    pub data: usize,
     /// The registration mode bits (man fi_mr).
     pub mr_mode: i32,
     /// The length of a region's key in bytes.
@@ -75,6 +77,7 @@ impl Offer {
             transfer: info.endpoint().max_msg_size,
             receives: info.receive().size,
             order: info.order(),
+            data: domain.cq_data_size,
             mr_mode: domain.mr_mode,
             key_bytes: domain.mr_key_size,
             manual_progress: domain.data_progress == sys::FI_PROGRESS_MANUAL,
@@ -84,6 +87,11 @@ impl Offer {
     /// Whether a message arrives after the writes that were posted before it to its peer.
     pub(crate) fn sends_follow_writes(&self) -> bool {
         self.order & sys::FI_ORDER_SAW != 0
+    }
+
+    /// Whether puts can carry notices, which arrive after all earlier puts.
+    pub(crate) fn can_carry(&self) -> bool {
+        self.data >= rules::DATA && self.order & (sys::FI_ORDER_WAW | sys::FI_ORDER_RMA_WAW) != 0
     }
 
     /// How memory is registered. If the process chooses keys, keys below `fast` are the provider's
@@ -121,7 +129,6 @@ impl Offer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules;
 
     /// The attributes of the provider by man fi_cxi, and by its `fi_info` where the man page is
     /// silent: 4 bytes of client keys, pinned memory, no addresses.
@@ -134,6 +141,7 @@ mod tests {
             transfer: (1 << 32) - 1,
             receives: 1024,
             order: 0,
+            data: 8,
             mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
             key_bytes: 4,
             manual_progress: true,
@@ -173,6 +181,16 @@ mod tests {
         assert!(!Offer { order: 0x124, ..rxm() }.sends_follow_writes());
         assert!(Offer { order: 0x1b7, ..rxm() }.sends_follow_writes());
         assert!(!cxi().sends_follow_writes());
+    }
+
+    /// Two origins' notices are told apart by their data, so 4 bytes (`efa`, `psm3`) do not
+    /// suffice. Without order, the data of earlier puts could arrive after the notice. Shows T3.
+    #[test]
+    fn notices_need_eight_bytes_and_order() {
+        assert!(Offer { order: sys::FI_ORDER_RMA_WAW, ..cxi() }.can_carry());
+        assert!(Offer { order: sys::FI_ORDER_WAW, ..cxi() }.can_carry());
+        assert!(!cxi().can_carry());
+        assert!(!Offer { order: sys::FI_ORDER_WAW, data: 4, ..cxi() }.can_carry());
     }
 
     /// Shows T3.

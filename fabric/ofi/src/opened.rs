@@ -48,6 +48,8 @@ pub(crate) struct PortSettings {
     pub(crate) atomics_fail: bool,
     /// This process's rank.
     pub(crate) rank: Peer,
+    /// The number of ranks of the job.
+    pub(crate) ranks: usize,
     /// Whether a wait sleeps on a descriptor, if the provider has one.
     pub(crate) descriptor: bool,
 }

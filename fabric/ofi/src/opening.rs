@@ -4,13 +4,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use transom_fabric::devices::Place;
-use transom_fabric::{FabricError, Peer};
+use transom_fabric::{Cause, FabricError, Peer, diagnostics};
 
 use crate::domain::OfiDomain;
 use crate::library::{Info, Library, SONAME};
 use crate::offer::Offer;
 use crate::opened::PortSettings;
 use crate::provider::Criteria;
+use crate::rules::Carrying;
 use crate::{environment, probe, provider, rules};
 
 /// How [`OfiDomain::open`] determines whether idle targets are served and whether atomics are
@@ -56,6 +57,10 @@ pub struct OfiOptions {
     pub library: String,
     /// This process's rank, which is part of each message.
     pub rank: Peer,
+    /// The number of ranks of the job. Each rank has the same share in the queues of another rank.
+    pub ranks: usize,
+    /// Whether puts carry notices.
+    pub carrying: Carrying,
     /// Whether a wait sleeps on a descriptor if the provider has one. Otherwise a wait sleeps for a
     /// fixed time.
     pub descriptor: bool,
@@ -73,6 +78,8 @@ impl Default for OfiOptions {
             source: Some(Ipv4Addr::LOCALHOST.into()),
             library: SONAME.into(),
             rank: Peer(0),
+            ranks: 2,
+            carrying: Carrying::ByRules,
             descriptor: true,
         }
     }
@@ -101,14 +108,43 @@ impl OfiDomain {
             devices: options.devices.as_deref().unwrap_or_default(),
             place: &options.place,
             refused: &options.refused,
+            carrying: options.carrying,
+            ranks: options.ranks,
         };
         provider::choose(library, &criteria, |info, unused| open_found(library, options, &criteria, info, unused))
     }
 }
 
+/// Opens a provider that was found. If puts are to carry notices, but this does not work, the
+/// provider is opened without it: the user may have turned it on for another library.
+fn open_found(
+    library: &Arc<Library>,
+    options: &OfiOptions,
+    criteria: &Criteria<'_>,
+    info: Info,
+    unused: &[String],
+) -> Result<Arc<OfiDomain>, FabricError> {
+    let (name, carries) = (info.provider(), info.carries());
+    let is_told = criteria.carrying == Carrying::Known(true);
+    if is_told && !carries {
+        let why = "puts of rank 0 carry notices, and those of this rank can't: the ranks differ in the version of \
+                   libfabric, or in the length of its queues (FI_UNIVERSE_SIZE)";
+        return Err(FabricError::failed(format!("opening provider {name}"), Cause::Setup(why.into())));
+    }
+    match open_probed(library, options, criteria, info, unused) {
+        Err(error) if carries && !is_told => {
+            let what = format!("puts carry no notices over {name}, since the test of such a put failed");
+            diagnostics::warn("transom::net", &format!("{what}: {error:#}"));
+            let without = Criteria { provider: Some(&name), carrying: Carrying::Known(false), ..*criteria };
+            provider::choose(library, &without, |info, _| open_probed(library, options, &without, info, unused))
+        }
+        opened => opened,
+    }
+}
+
 /// Opens a provider that was found. The result is an error if the probe finds that it does not
 /// work.
-fn open_found(
+fn open_probed(
     library: &Arc<Library>,
     options: &OfiOptions,
     criteria: &Criteria<'_>,
@@ -125,6 +161,6 @@ fn open_found(
         }
         PassiveProbe::Known(passive) => (passive && !needs_calls, false),
     };
-    let OfiOptions { rank, descriptor, .. } = *options;
-    OfiDomain::open_chosen(info, unused, &PortSettings { passive, atomics_fail, rank, descriptor })
+    let OfiOptions { rank, ranks, descriptor, .. } = *options;
+    OfiDomain::open_chosen(info, unused, &PortSettings { passive, atomics_fail, rank, ranks, descriptor })
 }

@@ -14,6 +14,7 @@ use transom_fabric::{
 
 use crate::atomics::Atomics;
 use crate::endpoint::{Endpoint, Registration};
+use crate::notices::{Line, Table};
 use crate::offer::Offer;
 use crate::opened::{EAGER, MESSAGE, Open, PACKED, Pool, PortSettings};
 use crate::posting::{Begun, LIST, RESULT, vector};
@@ -23,7 +24,9 @@ use crate::slots::{HEADER, Local, Purpose, Slot};
 use crate::{rules, sys};
 
 /// Longest address of a provider, in bytes: `lnx` joins those of the providers that it links.
-const ADDRESS: usize = 4096 - 8;
+const ADDRESS: usize = 4096 - HEAD;
+/// Length of the words before the provider's address: a token, and a [`Table`].
+const HEAD: usize = 32;
 /// Shortest transfer, in bytes, that takes several packets of a connection within a machine.
 const LONG: usize = 65536;
 /// How long an answer may wait for a message to the same peer, where each message costs system
@@ -60,11 +63,17 @@ struct Destination {
 }
 
 impl OfiPort {
-    pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, settings: &PortSettings) -> Result<OfiPort, FabricError> {
+    /// The port of an endpoint with a completion queue of `entries`.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        atomics: Atomics,
+        entries: usize,
+        settings: &PortSettings,
+    ) -> Result<OfiPort, FabricError> {
         let offer = Offer::of(endpoint.info());
         let in_one_stream = rules::of(&endpoint.info().provider()).order != 0;
         let transfer_max = offer.transfer.min(1 << 30);
-        let limits = Limits {
+        let mut limits = Limits {
             inline_max: PACKED,
             packed_max: PACKED,
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
@@ -82,7 +91,8 @@ impl OfiPort {
             answers_wait: if in_one_stream && !settings.passive { ANSWERS_WAIT } else { Duration::ZERO },
         };
         let open = Open::new(endpoint, &offer)?;
-        let progress = Progress::new(Arc::clone(&open), settings.rank)?;
+        let progress = Progress::new(Arc::clone(&open), settings.rank, settings.ranks, entries)?;
+        limits.immediates = progress.notices().is_some();
         let (peers, posts, registered) = (PeerMap::new(), AtomicU32::new(0), Arc::new(()));
         Ok(OfiPort { open, peers, limits, atomics, me: settings.rank, progress, posts, registered })
     }
@@ -199,6 +209,44 @@ impl OfiPort {
         self.posted(from.peer, tally, slot, status)
     }
 
+    /// Reads how many notices a peer has taken, if many may be unread. A read that can't be posted
+    /// now is repeated by the next notice to the peer.
+    #[inline]
+    fn read_taken(&self, line: &Arc<Line>) {
+        if line.begins_read() {
+            self.read_word(line);
+        }
+    }
+
+    #[inline(never)]
+    fn read_word(&self, line: &Arc<Line>) {
+        let (word, peer) = (&line.word, line.word.peer);
+        let Some(address) = self.address_of(peer) else { return line.read(None) };
+        let purpose = Purpose { peer, tally: None, local: Local::Taken(Arc::clone(line)) };
+        let Some(slot) = self.open.operations.take(purpose) else { return line.read(None) };
+        let place = Span::from_raw(slot.buffer(), 8);
+        let status = self.open.read(word, 0, place, self.open.descriptor(Pool::Operations), (slot, address));
+        if status == 0 {
+            return;
+        }
+        // The failure ends the read (`Local::Taken`).
+        self.open.operations.give_back(slot, false);
+        if let Post::Broken(fault) = self.refused(peer, status) {
+            line.fail(*fault);
+        }
+    }
+
+    /// The answer to a notified put without share: the fault of the last read of the word, or
+    /// `Again` while the word is read.
+    #[cold]
+    fn without_share(&self, line: &Arc<Line>) -> Post {
+        if let Some(fault) = line.take_fault() {
+            return Post::Broken(Box::new(fault));
+        }
+        self.read_taken(line);
+        Post::Again
+    }
+
     /// Whether this number of bytes is copied through the slot's buffer: the provider requires
     /// registered origin buffers, and the bytes fit.
     fn is_copied(&self, len: usize) -> bool {
@@ -254,19 +302,30 @@ impl Port for OfiPort {
 
     fn address(&self) -> Vec<u8> {
         let name = self.open.endpoint.name().unwrap_or_default();
-        [&self.progress.token().to_le_bytes()[..], &name].concat()
+        let addresses = self.open.endpoint.registering().addresses;
+        let table = self.progress.notices().map(|notices| notices.table(addresses)).unwrap_or_default();
+        [self.progress.token(), table.key, table.base, table.share]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .chain(name)
+            .collect()
     }
 
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
-        let Some((token, name)) = address.split_first_chunk().filter(|(_, name)| (1..=ADDRESS).contains(&name.len()))
+        let Some((head, name)) =
+            address.split_first_chunk::<HEAD>().filter(|(_, name)| (1..=ADDRESS).contains(&name.len()))
         else {
             let reason = Reason::ForeignAddress { length: address.len() };
             return Err(FabricError::failed(format!("connecting to {peer}"), reason));
         };
-        let token = u64::from_le_bytes(*token);
+        let words = head.as_chunks::<8>().0;
+        let [token, key, base, share] = [0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]));
         let destination = |address| (peer, Destination { address, token });
         self.open.sends.meet(peer);
         self.open.operations.meet(peer);
+        if let Some(notices) = self.progress.notices() {
+            notices.meet(peer, Table { key, base, share });
+        }
         if let Some(pacing) = self.progress.pacing() {
             pacing.expect(name);
         }
@@ -325,8 +384,35 @@ impl Port for OfiPort {
         self.posted(to.peer, tally, slot, status)
     }
 
-    fn put_immediate(&self, to: &OfiRemote, _: u64, _: &[u8], _: Immediate, _: &TallyRef) -> Post {
-        Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)))
+    fn put_immediate(&self, to: &OfiRemote, offset: u64, bytes: &[u8], immediate: Immediate, tally: &TallyRef) -> Post {
+        let Some(notices) = self.progress.notices() else {
+            return Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)));
+        };
+        if bytes.len() > self.limits.packed_max || !inside(offset, bytes.len(), to.len) {
+            return outside(to, offset, bytes.len());
+        }
+        let Some(line) = notices.line(to.peer) else {
+            return Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)));
+        };
+        if !line.take() {
+            return self.without_share(line);
+        }
+        let (slot, address) = match self.begin(to.peer, tally, Local::Notice) {
+            Ok(begun) => begun,
+            Err(answer) => {
+                line.put_back();
+                return answer;
+            }
+        };
+        // SAFETY: the slot was just taken, so its buffer is ours until the post, and has room.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), slot.buffer(), bytes.len()) };
+        let data = notices.data(immediate);
+        let status = self.open.write_with_data(to, offset, bytes.len(), data, (slot, address));
+        if status != 0 {
+            line.put_back();
+        }
+        self.read_taken(line);
+        self.posted(to.peer, tally, slot, status)
     }
 
     unsafe fn put(&self, to: &OfiRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
@@ -457,8 +543,8 @@ impl Port for OfiPort {
         self.progress.poll(handler)
     }
 
-    fn settle(&self, _: &impl Handler) -> Result<(), FabricError> {
-        Ok(())
+    fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
+        self.progress.settle(handler)
     }
 
     fn lost(&self) -> Option<Fault> {

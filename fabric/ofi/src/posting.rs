@@ -49,6 +49,27 @@ impl Open {
         }
     }
 
+    /// Writes the slot's first `len` bytes with remote CQ data, with delivery complete (see
+    /// `Info::let_carry`). `fi_writemsg` would take flags, but `cxi` of 2.5 and 2.6 refuses the
+    /// flag for the data there (libfabric pull request 12740).
+    pub(crate) fn write_with_data(
+        &self,
+        to: &OfiRemote,
+        offset: u64,
+        len: usize,
+        data: u64,
+        (slot, address): Begun<'_>,
+    ) -> isize {
+        let OfiRemote { key, base, .. } = *to;
+        // SAFETY: the slot's bytes stay until the completion.
+        unsafe {
+            let _guard = self.endpoint.region_lock.lock();
+            let write = (*(*self.endpoint.ep).rma).writedata.expect("writedata");
+            let (from, descriptor) = (slot.buffer().cast(), self.descriptor(Pool::Operations));
+            write(self.endpoint.ep, from, len, descriptor, data, address, base + offset, key, slot.context())
+        }
+    }
+
     /// Reads into several buffers of the caller. `FI_COMPLETION` is explicit, because older
     /// versions of `opx` complete no read without it.
     pub(crate) fn read_all(

@@ -2,22 +2,28 @@
 //! one of which is never polled. The probe does not rely on the progress that a provider states:
 //! `net` states automatic progress, but needs calls.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use transom_fabric::{
-    Amo, AmoKind, Domain, FabricError, Handler, Memory, Peer, Port, Post, Reason, Region, Tally, Width,
+    Amo, AmoKind, Cause, Domain, FabricError, Handler, Immediate, Memory, Peer, Port, Post, Reason, Region, Tally,
+    Width,
 };
 
 use crate::domain::OfiDomain;
 use crate::library::Library;
 use crate::opened::PortSettings;
 use crate::provider::{self, Criteria};
+use crate::remote::OfiRemote;
 
 /// Time limit of an operation on an idle target.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Time limit of an operation on a target that is polled.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// Puts that carry a notice. One notice may come in time by chance.
+const NOTICES: usize = 16;
 
 /// The result of a probe.
 #[derive(Clone, Copy, Debug)]
@@ -28,18 +34,23 @@ pub(crate) struct Found {
     pub(crate) atomics: bool,
 }
 
-/// A handler that ignores messages.
-struct IgnoreMessages;
+/// A handler that ignores messages, and counts notices.
+#[derive(Default)]
+struct Heard(Cell<usize>);
 
-impl Handler for IgnoreMessages {
+impl Handler for Heard {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
+
+    fn immediate(&self, _from: Peer, _immediate: Immediate) {
+        self.0.set(self.0.get() + 1);
+    }
 }
 
 /// Tries put, get and the claimed atomics from one endpoint to another. `needs_calls`: the target
 /// is known to need calls, so it makes calls from the start.
 pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: bool) -> Result<Found, FabricError> {
     let open = || {
-        let settings = PortSettings { passive: false, atomics_fail: false, rank: Peer(0), descriptor: true };
+        let settings = PortSettings { passive: false, atomics_fail: false, rank: Peer(0), ranks: 2, descriptor: true };
         provider::choose(library, criteria, |info, unused| OfiDomain::open_chosen(info, unused, &settings))
     };
     // Declared before the domains, which are therefore closed first, with any operation in flight.
@@ -48,7 +59,7 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: 
     let region = idle.register(&target)?;
     origin.port().connect(Peer(1), &idle.port().address())?;
     let remote = origin.port().import(Peer(1), &region.key())?;
-    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !needs_calls };
+    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !needs_calls, heard: Heard::default() };
 
     let tally = Tally::new();
     attempt.complete(&tally, || {
@@ -59,6 +70,11 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: 
         // SAFETY: both memories live longer than the domains.
         unsafe { origin.port().get(&remote, 0, origin_memory.span(), &tally) }
     })?;
+    if origin.port().limits().immediates {
+        for sent in 1..=NOTICES {
+            attempt.notify(&remote, sent)?;
+        }
+    }
     let mut correct = true;
     for kind in AmoKind::ALL {
         for width in [Width::W32, Width::W64] {
@@ -89,9 +105,36 @@ struct Attempt<'d> {
     idle: &'d OfiDomain,
     /// Whether all operations so far completed without a call of `idle`.
     passive: bool,
+    /// The handler of `idle`.
+    heard: Heard,
 }
 
 impl Attempt<'_> {
+    /// Tests put number `sent` that carries a notice: a provider may state the size of the data,
+    /// and refuse each such write or report none. The notice must be there once the put is
+    /// complete, because a counter includes the notices of all puts that were complete before it is
+    /// read.
+    fn notify(&mut self, to: &OfiRemote, sent: usize) -> Result<(), FabricError> {
+        let (tally, origin) = (Tally::new(), self.origin);
+        let failed = |why: String| FabricError::failed("probing a write with remote CQ data", Cause::Setup(why));
+        let number = Immediate::new(1).ok_or_else(|| failed("no number".into()))?;
+        self.complete(&tally, || origin.port().put_immediate(to, 0, &[0; 8], number, &tally))
+            .map_err(|error| failed(format!("{error:#}")))?;
+        self.idle.port().settle(&self.heard)?;
+        if self.heard.0.get() == sent {
+            return Ok(());
+        }
+        let complete = Instant::now();
+        while self.heard.0.get() < sent && complete.elapsed() < PATIENCE {
+            std::thread::yield_now();
+            self.idle.port().settle(&self.heard)?;
+        }
+        Err(failed(match self.heard.0.get() < sent {
+            true => format!("no entry in the target's completion queue within {PATIENCE:?}"),
+            false => "the target's entry came after the origin's completion".into(),
+        }))
+    }
+
     /// Posts an operation, and waits until it is complete.
     fn complete(&mut self, tally: &Tally, post: impl Fn() -> Post) -> Result<(), FabricError> {
         let start = Instant::now();
@@ -104,10 +147,10 @@ impl Attempt<'_> {
                     Post::Broken(fault) => return Err((*fault).into()),
                 }
             }
-            self.origin.port().progress(&IgnoreMessages)?;
+            self.origin.port().progress(&Heard::default())?;
             if start.elapsed() > PATIENCE || !self.passive {
                 self.passive = false;
-                self.idle.port().progress(&IgnoreMessages)?;
+                self.idle.port().progress(&self.heard)?;
             }
             if start.elapsed() > LIMIT {
                 return Err(FabricError::failed("probing the provider", Reason::Timeout { limit: LIMIT }));

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use transom_fabric::{FabricError, Fault, Handler, Peer, Wake, secret};
 
+use crate::notices::Notices;
 use crate::opened::{MESSAGE, Open};
 use crate::pacing::Pacing;
-use crate::slots::{Purpose, Slot};
+use crate::slots::{Local, Purpose, Slot};
 use crate::strangers::Strangers;
 use crate::{rules, sys};
 
@@ -22,6 +23,9 @@ const NAP: Duration = Duration::from_micros(200);
 /// The completion queue of an open endpoint, and the descriptors that end a sleep.
 #[derive(Debug)]
 pub(crate) struct Progress {
+    /// For puts that carry notices; `None` if puts carry none. Declared before the endpoint,
+    /// because fields drop in order.
+    notices: Option<Notices>,
     open: Arc<Open>,
     /// The token that messages to this process must carry. Peers get it with the address, through
     /// the launcher; other processes can't.
@@ -32,16 +36,20 @@ pub(crate) struct Progress {
     lost: OnceLock<Fault>,
     /// For connections that the kernel paces; `None` if it paces none.
     pacing: Option<Pacing>,
+    /// The length of the completion queue.
+    entries: usize,
 }
 
 impl Progress {
-    /// The progress of rank `me`.
-    pub(crate) fn new(open: Arc<Open>, me: Peer) -> Result<Progress, FabricError> {
+    /// The progress of rank `me` of `ranks`, with a completion queue of `entries`.
+    pub(crate) fn new(open: Arc<Open>, me: Peer, ranks: usize, entries: usize) -> Result<Progress, FabricError> {
         let wake = Wake::new()?;
         let (token, strangers) = (secret::word()?, Strangers::new(me));
         let is_ip = rules::of(&open.endpoint.info().provider()).ip;
         let pacing = if is_ip { open.endpoint.name().ok().and_then(|name| Pacing::new(&name)) } else { None };
-        Ok(Progress { open, token, strangers, wake, lost: OnceLock::new(), pacing })
+        let share = open.endpoint.info().share();
+        let notices = share.map(|share| Notices::new(&open.endpoint, me, ranks, share)).transpose()?;
+        Ok(Progress { open, token, strangers, wake, lost: OnceLock::new(), pacing, notices, entries })
     }
 
     /// The token for peers.
@@ -60,11 +68,52 @@ impl Progress {
         self.pacing.as_ref()
     }
 
+    /// For puts that carry notices; `None` if puts carry none.
+    #[inline(always)]
+    pub(crate) fn notices(&self) -> Option<&Notices> {
+        self.notices.as_ref()
+    }
+
     /// Reads and handles completions; returns their number.
     pub(crate) fn poll(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        let mut entries = [const { MaybeUninit::<sys::fi_cq_msg_entry>::uninit() }; BATCH];
+        let Some(notices) = &self.notices else { return self.read(|entry| self.completed(entry, handler)) };
+        let Some(_guard) = notices.try_take() else { return Ok(0) };
+        self.read_with_data(notices, handler)
+    }
+
+    /// Hands all notices that have arrived to the handler, those included that another thread is
+    /// taking.
+    pub(crate) fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
+        let Some(notices) = &self.notices else { return Ok(()) };
+        let _guard = notices.take();
+        // After as many reads as the queue has entries, only completions are left that arrived
+        // after the call began.
+        for _ in 0..self.entries {
+            if self.read_with_data(notices, handler)? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and handles completions of a queue whose entries have data.
+    fn read_with_data(&self, notices: &Notices, handler: &impl Handler) -> Result<usize, FabricError> {
+        self.read(|sys::fi_cq_data_entry { head, data, .. }| {
+            if head.flags & sys::FI_REMOTE_CQ_DATA == 0 {
+                self.completed(head, handler);
+            } else if !notices.arrived(*data, handler) {
+                self.strangers.report_refused("notice");
+            }
+        })
+    }
+
+    /// Reads completions as entries of the queue's format, and hands each to `handle`. Returns
+    /// their number.
+    #[inline]
+    fn read<E: Copy>(&self, handle: impl Fn(&E)) -> Result<usize, FabricError> {
+        let mut entries = [const { MaybeUninit::<E>::uninit() }; BATCH];
         let guard = self.open.endpoint.region_lock.lock();
-        // SAFETY: an open queue of this format, room for BATCH entries.
+        // SAFETY: an open queue of this format (see the callers), room for BATCH entries.
         let status = unsafe {
             let read = (*(*self.open.endpoint.cq).ops).read.expect("read");
             read(self.open.endpoint.cq, entries.as_mut_ptr().cast(), BATCH)
@@ -75,7 +124,7 @@ impl Progress {
             Ok(count) => {
                 for entry in &entries[..count.min(BATCH)] {
                     // SAFETY: the call has written the first `count` entries.
-                    self.completed(unsafe { entry.assume_init_ref() }, handler);
+                    handle(unsafe { entry.assume_init_ref() });
                 }
                 Ok(count)
             }
@@ -145,7 +194,7 @@ impl Progress {
         let bytes = unsafe { std::slice::from_raw_parts(slot.buffer(), len.min(MESSAGE)) };
         match split_header(bytes) {
             Some((from, token, message)) if token == self.token => handler.message(from, message),
-            _ => self.strangers.report_message(),
+            _ => self.strangers.report_refused("message"),
         }
     }
 
@@ -168,10 +217,16 @@ impl Progress {
         let context = entry.op_context;
         let operation = self.open.operations.of_context(context);
         if let Some(purpose) = operation.and_then(|slot| self.open.operations.give_back(slot, false)) {
-            // Every operation has a tally.
-            let Purpose { peer, tally: Some(tally), local } = purpose else { return true };
-            local.end();
+            let Purpose { peer, tally, local } = purpose;
             let fault = Fault::new(peer, reason);
+            match &local {
+                Local::Taken(line) => line.fail(fault.clone()),
+                Local::Notice => self.notices.iter().for_each(|notices| notices.put_back(peer)),
+                _ => {}
+            }
+            local.end();
+            // The others are reads of the number of notices that a peer has taken.
+            let Some(tally) = tally else { return true };
             self.open.sends.record_failure(peer, &fault);
             tally.fail(&fault);
         } else if let Some(slot) = self.open.sends.slots.of_context(context) {

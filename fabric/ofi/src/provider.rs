@@ -10,8 +10,8 @@ use transom_fabric::{Cause, FabricError};
 use crate::library::{Info, Library};
 use crate::nic::{Nic, NicCriteria};
 use crate::offer::Offer;
-use crate::rules::{self, Hints, Rules};
-use crate::{environment, sys};
+use crate::rules::{self, Carrying, Hints, Rules};
+use crate::{environment, notices, sys};
 
 /// The order in which providers are tried where the user names none.
 pub const PREFERRED: [&str; rules::TABLE.len()] = {
@@ -46,6 +46,10 @@ pub(crate) struct Criteria<'w> {
     pub(crate) place: &'w Place,
     /// The providers that can't be opened, each with the reason.
     pub(crate) refused: &'w [(String, String)],
+    /// Whether puts carry notices.
+    pub(crate) carrying: Carrying,
+    /// The number of ranks of the job.
+    pub(crate) ranks: usize,
 }
 
 /// The reason why a provider is not used.
@@ -77,7 +81,7 @@ pub(crate) fn choose<T>(
         let found = match criteria.refused.iter().find(|(refused, _)| refused == name) {
             // Every rank was told.
             Some((_, reason)) => Err(Refusal { text: reason.clone(), is_absent: rules.devices.is_none() }),
-            None => query(library, name, criteria.source, rules.progress)
+            None => query(library, name, rules.progress, criteria)
                 .and_then(|list| pick(rules, list, criteria).map_err(Refusal::from)),
         };
         let opened = found.and_then(|info| match open(info, &unused) {
@@ -100,18 +104,28 @@ pub(crate) fn choose<T>(
 }
 
 /// The library's entries for a provider, at least one: with atomics if the provider has them, and
-/// with the first kind of `progress` that it accepts.
-fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &[u32]) -> Result<Vec<Info>, Refusal> {
-    let rules = rules::of(name);
-    let source = source.map(|address| address.to_string());
+/// with the first kind of `progress` that it accepts. Puts carry notices if the criteria say so,
+/// the queues have room for the notices of all ranks, and the provider promises what notices need.
+fn query(library: &Arc<Library>, name: &str, progress: &[u32], criteria: &Criteria<'_>) -> Result<Vec<Info>, Refusal> {
+    let (rules, variable) = (rules::of(name), environment::variable);
+    let share = rules
+        .carries(criteria.carrying, library.number(), variable)
+        .then(|| notices::share(rules.room_for_notices(variable), criteria.ranks))
+        .flatten();
+    let source = criteria.source.map(|address| address.to_string());
     let mut last = -sys::FI_ENODATA;
-    for hints in rules.hints(name, source.as_deref(), progress) {
+    for hints in rules.hints(name, source.as_deref(), progress, share.is_some()) {
         match library.query(&hints) {
+            // Later hints do not request what would have a cost and no use.
+            Ok(list) if hints.data > 0 && !list.iter().all(|info| Offer::of(info).can_carry()) => {}
             // The name is compared because 1.17 answers `tcp` with `tcp;ofi_rxm`.
             Ok(mut list) if list.first().is_some_and(|info| info.provider() == name) => {
                 Offer::of(&list[0]).check(rules.fulfilled())?;
                 let order = order_without_atomics(library, &hints, rules);
                 list.iter_mut().for_each(|info| info.add_order(order));
+                if let Some(share) = share.filter(|_| hints.data > 0) {
+                    list.iter_mut().for_each(|info| info.let_carry(share));
+                }
                 return Ok(list);
             }
             Ok(_) => {}
@@ -153,8 +167,16 @@ fn pick(rules: &Rules, mut list: Vec<Info>, criteria: &Criteria<'_>) -> Result<I
 pub fn providers(soname: &str) -> Result<(String, Vec<ProviderInfo>), FabricError> {
     let library = Library::open(soname)?;
     let progress = [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
-    let offer =
-        |name: &str| query(&library, name, Some(Ipv4Addr::LOCALHOST.into()), &progress).map(|list| Offer::of(&list[0]));
+    let criteria = Criteria {
+        provider: None,
+        source: Some(Ipv4Addr::LOCALHOST.into()),
+        devices: "",
+        place: &Place::alone(),
+        refused: &[],
+        carrying: Carrying::ByRules,
+        ranks: 2,
+    };
+    let offer = |name: &str| query(&library, name, &progress, &criteria).map(|list| Offer::of(&list[0]));
     let list = PREFERRED
         .map(|name| ProviderInfo { name: name.to_owned(), offer: offer(name).map_err(|refusal| refusal.text) });
     Ok((library.version(), list.to_vec()))

@@ -6,6 +6,7 @@
 
 use std::ffi::c_int;
 
+use crate::queues::{Events, Queue};
 use crate::sys;
 
 /// The hints for a provider and the meaning of its attributes.
@@ -20,16 +21,15 @@ pub(crate) struct Rules {
     pub(crate) mr_modes: &'static [c_int],
     /// Whether addresses are those of IP interfaces.
     pub(crate) ip: bool,
-    /// Whether manual data progress means that targets must make calls, so that no probe is needed.
-    pub(crate) manual_needs_calls: bool,
+    /// When targets must make calls for operations on them to complete.
+    pub(crate) calls: Calls,
     /// The order to request (man fi_endpoint, message ordering). `FI_ORDER_SAW`, messages after
     /// earlier writes, is requested only of providers that send all operations to a peer in one
     /// stream, because there it costs nothing. For a provider that refuses the order together with
     /// atomics, see `provider::order_without_atomics`.
     pub(crate) order: u64,
-    /// A variable of the provider: if it is on, the target must make calls for operations on it to
-    /// complete.
-    pub(crate) calls_at_target: Option<&'static str>,
+    /// Puts that carry a notice; `None`: notices are messages or atomics.
+    pub(crate) carried: Option<Carried>,
     /// The provider's device accesses regions faster if their keys are below this number (man
     /// fi_cxi, optimized MRs); 0: no such keys.
     pub(crate) fast_keys: u64,
@@ -51,22 +51,41 @@ pub(crate) struct Rules {
     pub(crate) variables_in_software: &'static [(&'static str, &'static str)],
 }
 
-/// The length of the completion queue: the larger of two values.
+/// When targets must make calls, without a probe.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
-    /// The number of entries that this crate requests.
-    pub(crate) entries: usize,
-    /// The variable by which a user requests a number. The provider reads it only if the queue is
-    /// opened without a number.
-    pub(crate) variable: Option<&'static str>,
+pub(crate) struct Calls {
+    /// With manual data progress.
+    pub(crate) if_manual: bool,
+    /// If this variable of the provider is on.
+    pub(crate) if_on: Option<&'static str>,
 }
 
-impl Queue {
-    /// The number of entries to request.
-    pub(crate) fn length(&self, variable: impl Fn(&str) -> Option<String>) -> usize {
-        let users = self.variable.and_then(variable).and_then(|value| value.trim().parse().ok());
-        self.entries.max(users.unwrap_or(0))
-    }
+/// Puts that carry a notice to the target: writes with remote CQ data (man fi_rma), which add an
+/// entry to the target's completion queue. The entry's 8 bytes name the origin and the counter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carried {
+    /// The first version of libfabric whose provider has such writes. Earlier versions state a size
+    /// of the data too, but refuse each write (libfabric issue 12754).
+    pub(crate) from: u32,
+    /// The variable by which the user permits such writes, whose cost other operations bear.
+    pub(crate) if_on: &'static str,
+    /// The registration modes that such writes require.
+    pub(crate) mr_modes: &'static [c_int],
+    /// The queue through which the entries pass on their way to the completion queue.
+    pub(crate) events: Events,
+}
+
+/// Whether puts carry notices, so that `Limits::immediates` is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrying {
+    /// If the provider's rules say so, the queues have room, and a probe finds that it works.
+    ByRules,
+    /// As another rank has found. If puts carry notices there and can't do so here, opening fails:
+    /// ranks must not differ.
+    Known(bool),
+    /// As [`Carrying::ByRules`], whatever the rules say: tests turn it on for providers that gain
+    /// nothing by it.
+    Tried,
 }
 
 /// The descriptor on which a process sleeps.
@@ -140,9 +159,9 @@ const OTHER: Rules = Rules {
     progress: AUTO_FIRST,
     mr_modes: &[ALL_MODES],
     ip: true,
-    manual_needs_calls: true,
+    calls: Calls { if_manual: true, if_on: None },
     order: 0,
-    calls_at_target: None,
+    carried: None,
     fast_keys: 0,
     devices: None,
     queue: Queue { entries: 4096, variable: None },
@@ -159,14 +178,29 @@ const OTHER: Rules = Rules {
 /// Authorization comes from the launcher's variables, because the hints set none. Messages that
 /// arrive before their receives reserve 6 entries each of the completion queue (man fi_cxi,
 /// `FI_CXI_DEFAULT_CQ_SIZE`); an overflow ends the process.
+///
+/// Writes with remote CQ data need keys that the provider chooses and order between writes, and
+/// turn all regions of the process into standard ones, which slows every operation on them. They
+/// are therefore used only if the user turns them on. Their entries pass through the queue of
+/// control events, which is short by default, does not grow, and has the events of messages too.
+/// The network separates jobs (virtual network identifiers), so that no stranger can add an entry.
 const CXI: Rules = Rules {
     name: "cxi",
     progress: MANUAL,
     mr_modes: &[sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED],
     ip: false,
-    manual_needs_calls: false,
+    calls: Calls { if_manual: false, if_on: Some("FI_CXI_MR_MATCH_EVENTS") },
     order: 0,
-    calls_at_target: Some("FI_CXI_MR_MATCH_EVENTS"),
+    carried: Some(Carried {
+        from: sys::version(2, 5),
+        if_on: "FI_CXI_ENABLE_WRITEDATA",
+        mr_modes: &[sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY],
+        events: Events {
+            entries: ("FI_UNIVERSE_SIZE", 256),
+            bytes: ("FI_CXI_CTRL_RX_EQ_MAX_SIZE", 64 << 20),
+            entry: 64,
+        },
+    }),
     fast_keys: 100,
     devices: Some(Devices {
         class: "/sys/class/cxi",
@@ -178,7 +212,7 @@ const CXI: Rules = Rules {
     queue: Queue { entries: 32768, variable: Some("FI_CXI_DEFAULT_CQ_SIZE") },
     sleep: Sleep::Queue,
     locks_regions_from: 0,
-    agreed: &["FI_CXI_OPTIMIZED_MRS"],
+    agreed: &["FI_CXI_OPTIMIZED_MRS", "FI_CXI_ENABLE_WRITEDATA"],
     variables: &[],
     variables_in_software: &[],
 };
@@ -284,40 +318,84 @@ pub(crate) struct Hints<'h> {
     pub(crate) progress: u32,
     /// The order of operations.
     pub(crate) order: u64,
+    /// The bytes of remote CQ data that writes carry.
+    pub(crate) data: usize,
 }
+
+/// The bytes of remote CQ data that a notice takes: the origin and the number.
+pub(crate) const DATA: usize = 8;
 
 impl Rules {
     /// The hints for `provider`, in the order of the attempts: atomics matter more than the kind of
-    /// progress, and the kind of progress more than the order of operations.
+    /// progress, and the kind of progress more than the order of operations. If puts are to carry
+    /// notices, the hints that request it come first.
     pub(crate) fn hints<'h>(
         &self,
         provider: &'h str,
         source: Option<&'h str>,
         progress: &'h [u32],
+        carries: bool,
     ) -> impl Iterator<Item = Hints<'h>> {
         let node = source.filter(|_| self.ip);
-        [sys::FI_ATOMIC, 0].into_iter().flat_map(move |atomics| {
+        let atomics = [sys::FI_ATOMIC, 0].into_iter();
+        // Atomics of the device matter more than notices.
+        let may_carry = move |&atomics: &u64| carries && (atomics != 0 || self.carried.is_none());
+        let carrying = atomics.clone().filter(may_carry).flat_map(move |atomics| {
+            let (caps, order) = (sys::FI_MSG | sys::FI_RMA | atomics, self.order | sys::FI_ORDER_RMA_WAW);
+            let mr_modes = self.carried.map_or(self.mr_modes, |carried| carried.mr_modes);
+            progress.iter().flat_map(move |&progress| {
+                mr_modes.iter().map(move |&mr_mode| Hints {
+                    provider,
+                    node,
+                    caps,
+                    mr_mode,
+                    progress,
+                    order,
+                    data: DATA,
+                })
+            })
+        });
+        carrying.chain(atomics.flat_map(move |atomics| {
             let caps = sys::FI_MSG | sys::FI_RMA | atomics;
             let orders = std::iter::once(self.order).chain((self.order != 0).then_some(0));
             progress.iter().flat_map(move |&progress| {
                 orders.clone().flat_map(move |order| {
-                    let hints = move |&mr_mode| Hints { provider, node, caps, mr_mode, progress, order };
+                    let hints = move |&mr_mode| Hints { provider, node, caps, mr_mode, progress, order, data: 0 };
                     self.mr_modes.iter().map(hints)
                 })
             })
-        })
+        }))
+    }
+
+    /// Whether puts are to carry notices. If the user has each access to a region add an event to
+    /// the queue of [`Carried::events`], they are not: a share of this queue would bound nothing.
+    pub(crate) fn carries(&self, carrying: Carrying, version: u32, variable: impl Fn(&str) -> Option<String>) -> bool {
+        let on = |name: &'static str| variable(name).is_some_and(|value| is_on(&value));
+        let works = self.carried.is_none_or(|carried| version >= carried.from) && !self.calls.if_on.is_some_and(on);
+        works
+            && match carrying {
+                Carrying::ByRules => self.carried.is_some_and(|carried| on(carried.if_on)),
+                Carrying::Known(carries) => carries,
+                Carrying::Tried => true,
+            }
+    }
+
+    /// The number of entries of the shortest queue through which notices pass.
+    pub(crate) fn room_for_notices(&self, variable: impl Fn(&str) -> Option<String>) -> usize {
+        let events = self.carried.map_or(usize::MAX, |carried| carried.events.length(&variable));
+        self.queue.length(variable).min(events)
     }
 
     /// The registration modes that the port fulfils. `FI_MR_HMEM` concerns memory of devices only,
     /// which is never passed to the library (man fi_mr).
     pub(crate) fn fulfilled(&self) -> c_int {
-        self.mr_modes.iter().fold(sys::FI_MR_HMEM, |all, modes| all | modes)
+        let carried = self.carried.map_or(&[][..], |carried| carried.mr_modes);
+        self.mr_modes.iter().chain(carried).fold(sys::FI_MR_HMEM, |all, modes| all | modes)
     }
 
     /// Whether targets must make calls where data progress is `manual`, without a probe.
     pub(crate) fn targets_call(&self, manual: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
-        manual
-            && (self.manual_needs_calls || self.calls_at_target.and_then(variable).is_some_and(|value| is_on(&value)))
+        manual && (self.calls.if_manual || self.calls.if_on.and_then(variable).is_some_and(|value| is_on(&value)))
     }
 
     /// The variables on which all ranks must agree, with the values that are set.
@@ -348,7 +426,7 @@ mod tests {
     #[test]
     fn the_hints_for_cxi_follow_its_documentation() {
         let rules = of("cxi");
-        let hints: Vec<_> = rules.hints("cxi", Some("127.0.0.1"), rules.progress).collect();
+        let hints: Vec<_> = rules.hints("cxi", Some("127.0.0.1"), rules.progress, false).collect();
         let first = Hints {
             provider: "cxi",
             node: None,
@@ -356,6 +434,7 @@ mod tests {
             mr_mode: 1 << 9 | 1 << 5,
             progress: sys::FI_PROGRESS_MANUAL,
             order: 0,
+            data: 0,
         };
         assert_eq!(hints.first(), Some(&first));
         assert!(hints.iter().all(|hints| hints.progress != sys::FI_PROGRESS_AUTO && hints.node.is_none()));
@@ -365,7 +444,7 @@ mod tests {
     #[test]
     fn hints_over_sockets_name_the_interface_and_prefer_atomics() {
         let rules = of("tcp;ofi_rxm");
-        let hints: Vec<_> = rules.hints("tcp;ofi_rxm", Some("10.0.0.1"), rules.progress).collect();
+        let hints: Vec<_> = rules.hints("tcp;ofi_rxm", Some("10.0.0.1"), rules.progress, false).collect();
         let (ordered, unordered): (Vec<_>, Vec<_>) = hints.iter().partition(|hints| hints.order != 0);
         let kinds = |hints: &[&Hints<'_>]| -> Vec<_> {
             hints.iter().map(|hints| (hints.caps & sys::FI_ATOMIC != 0, hints.progress)).collect()
@@ -375,7 +454,9 @@ mod tests {
         assert_eq!((kinds(&ordered), kinds(&unordered)), (expected.clone(), expected));
         assert!(hints.iter().all(|hints| hints.node == Some("10.0.0.1")));
         assert!(
-            of("verbs;ofi_rxm").hints("verbs;ofi_rxm", Some("10.0.0.1"), AUTO_FIRST).all(|hints| hints.node.is_none())
+            of("verbs;ofi_rxm")
+                .hints("verbs;ofi_rxm", Some("10.0.0.1"), AUTO_FIRST, false)
+                .all(|hints| hints.node.is_none())
         );
     }
 
@@ -386,15 +467,16 @@ mod tests {
     fn hints_for_named_devices_have_no_interface_and_manual_progress() {
         for name in ["efa", "opx", "psm3", "shm", "lnx"] {
             let rules = of(name);
-            let hints: Vec<_> = rules.hints(name, Some("10.0.0.1"), rules.progress).collect();
+            let hints: Vec<_> = rules.hints(name, Some("10.0.0.1"), rules.progress, false).collect();
             assert_eq!(rules.name, name);
             assert!(hints.iter().all(|hints| hints.node.is_none()), "{name}");
             assert_eq!(hints[0].progress, sys::FI_PROGRESS_MANUAL, "{name}");
             assert!(rules.targets_call(true, unset), "{name}");
         }
-        assert!(EFA.hints("efa", None, EFA.progress).all(|hints| hints.progress != sys::FI_PROGRESS_AUTO));
+        assert!(EFA.hints("efa", None, EFA.progress, false).all(|hints| hints.progress != sys::FI_PROGRESS_AUTO));
         // Man fi_opx, "Memory registration modes"; man fi_mr: the scalable mode stands alone.
-        let modes: Vec<_> = OPX.hints("opx", None, &[sys::FI_PROGRESS_MANUAL]).map(|hints| hints.mr_mode).collect();
+        let modes: Vec<_> =
+            OPX.hints("opx", None, &[sys::FI_PROGRESS_MANUAL], false).map(|hints| hints.mr_mode).collect();
         assert_eq!(modes, [1 << 1, 1 << 1 | 1 << 10].repeat(2), "with and without atomics");
         let chosen = |name| TABLE.iter().any(|rules| rules.name == name);
         assert!(chosen("efa") && chosen("opx") && !chosen("psm3") && !chosen("shm") && !chosen("lnx"));
@@ -410,7 +492,7 @@ mod tests {
         let others = ["cxi", "efa", "opx", "psm3", "shm", "lnx", "sockets", "verbs;ofi_rxm", "some other provider"];
         assert!(others.iter().all(|name| of(name).order == 0));
         let rules = of("tcp");
-        let orders: Vec<_> = rules.hints("tcp", None, rules.progress).map(|hints| hints.order).collect();
+        let orders: Vec<_> = rules.hints("tcp", None, rules.progress, false).map(|hints| hints.order).collect();
         assert_eq!(orders, [sys::FI_ORDER_SAW, 0].repeat(6), "a provider that refuses it is opened without");
     }
 
@@ -427,6 +509,30 @@ mod tests {
         assert!(of("cxi").targets_call(true, setting("1")) && of("cxi").targets_call(true, setting("true")));
     }
 
+    /// Libfabric pull request 11684: writes with remote CQ data are off unless
+    /// `FI_CXI_ENABLE_WRITEDATA` is set, and require keys of the provider. Earlier versions have
+    /// none. Shows T3.
+    #[test]
+    fn puts_carry_notices_over_cxi_if_the_user_turns_it_on() {
+        let set = |value: &'static str| move |name: &str| (name == "FI_CXI_ENABLE_WRITEDATA").then(|| value.to_owned());
+        let [old, new] = [sys::version(2, 4), sys::version(2, 5)];
+        let (cxi, by_rules) = (of("cxi"), Carrying::ByRules);
+        assert!(cxi.carries(by_rules, new, set("1")) && !cxi.carries(by_rules, old, set("1")));
+        assert!(!cxi.carries(by_rules, new, unset) && !cxi.carries(by_rules, new, set("0")));
+        assert!(!cxi.carries(by_rules, new, |_| Some("1".to_owned())), "FI_CXI_MR_MATCH_EVENTS");
+        for name in ["tcp", "net", "tcp;ofi_rxm", "sockets", "verbs;ofi_rxm", "efa", "opx", "psm3", "shm", "lnx", "x"] {
+            assert!(!of(name).carries(by_rules, new, |_| Some("1".to_owned())), "{name}");
+        }
+        // What rank 0 has found holds for a rank whose library has such writes.
+        let known = |carries, version| cxi.carries(Carrying::Known(carries), version, unset);
+        assert_eq!([known(true, new), known(true, old), known(false, new)], [true, false, false]);
+        let hints: Vec<_> = of("cxi").hints("cxi", None, MANUAL, true).collect();
+        let (first, plain) = (hints[0], of("cxi").hints("cxi", None, MANUAL, false));
+        assert!(hints.iter().all(|hints| hints.data == 0 || hints.caps & sys::FI_ATOMIC != 0));
+        assert_eq!((first.data, first.order, first.mr_mode), (8, 1 << 35, 1 << 9 | 1 << 5 | 1 << 6));
+        assert!(hints.iter().skip_while(|hints| hints.data != 0).copied().eq(plain), "else as without");
+    }
+
     /// Man fi_cxi, `FI_CXI_DEFAULT_CQ_SIZE`. Regression: the user's value had no effect.
     /// Shows T3.
     #[test]
@@ -435,6 +541,31 @@ mod tests {
         let lengths = ["131072", "1024", "many"].map(|value| of("cxi").queue.length(set(value)));
         assert_eq!(lengths, [131_072, 32_768, 32_768]);
         assert_eq!((of("cxi").queue.length(unset), of("tcp").queue.length(set("131072"))), (32_768, 4096));
+    }
+
+    /// Man fi_cxi, `FI_UNIVERSE_SIZE`, `FI_CXI_CTRL_RX_EQ_MAX_SIZE`: the queue of control events
+    /// has 256 entries of 64 bytes. Regression: notices were bounded by the completion queue, which
+    /// is longer, so that a target that computed could be ended by an overflow.
+    /// Shows T3.
+    #[test]
+    fn notices_have_the_room_of_the_shortest_queue() {
+        let room = |universe: &str, bytes: &str, queue: &str| {
+            of("cxi").room_for_notices(|name| {
+                let value = match name {
+                    "FI_UNIVERSE_SIZE" => universe,
+                    "FI_CXI_CTRL_RX_EQ_MAX_SIZE" => bytes,
+                    _ => queue,
+                };
+                (!value.is_empty()).then(|| value.to_owned())
+            })
+        };
+        assert_eq!(room("", "", ""), 256);
+        assert_eq!([room("4096", "", ""), room("16", "", ""), room("4096", "65536", "")], [4096, 16, 1024]);
+        assert_eq!([room("99999999", "", ""), room("99999999", "", "9999999")], [32_768, 1 << 20]);
+        for unclear in ["many", "0x1000", "010000", "+4096", " 4096", "-1"] {
+            assert_eq!(room(unclear, "", ""), 0, "{unclear}");
+        }
+        assert_eq!((of("tcp").room_for_notices(unset), of("x").room_for_notices(unset)), (4096, 4096));
     }
 
     /// Man fi_cxi, "Optimized MRs": processes that communicate agree on them.

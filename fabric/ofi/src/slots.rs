@@ -22,6 +22,7 @@ use crossbeam_queue::ArrayQueue;
 use transom_fabric::{Peer, PeerMap, Span, TallyRef, share};
 
 use crate::endpoint::Registration;
+use crate::notices::Line;
 
 /// Padding after each buffer. If the buffers began at distances of a power of two, their first
 /// bytes would compete for a few sets of each cache.
@@ -37,7 +38,7 @@ pub(crate) const HEADER: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Purpose {
     pub(crate) peer: Peer,
-    /// The tally that counts the operation; `None` for messages.
+    /// The tally that counts the operation; `None` for messages, and for [`Local::Taken`].
     pub(crate) tally: Option<TallyRef>,
     pub(crate) local: Local,
 }
@@ -51,6 +52,10 @@ pub(crate) enum Local {
     Result(usize, Span),
     /// Scatters the slot's buffer over these spans, one after another.
     Scattered(Box<[Span]>),
+    /// None is needed. The put carries a notice, which the peer does not count if the put fails.
+    Notice,
+    /// Takes the word in the slot's buffer as the number of notices that a peer has taken.
+    Taken(Arc<Line>),
     /// Ends the registration, which was made for this operation, and then drops the reference,
     /// which counts such operations.
     Registered(Registration, Arc<()>),
@@ -195,6 +200,10 @@ impl Slots {
         let purpose = unsafe { (*slot.purpose.get()).take() };
         // A provider may report an operation twice, or one whose post it has refused.
         let purpose = purpose?;
+        if let Local::Taken(line) = &purpose.local {
+            // SAFETY: the operation is over, so the buffer, which is aligned to 8, is ours.
+            line.read(success.then(|| unsafe { slot.buffer().cast::<u64>().read() }));
+        }
         let (mut from, places) = match &purpose.local {
             Local::Result(from, to) if success => (*from, std::slice::from_ref(to)),
             Local::Scattered(places) if success => (0, &**places),

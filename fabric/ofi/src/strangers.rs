@@ -10,24 +10,24 @@ use transom_fabric::{Cause, Peer, diagnostics};
 #[derive(Debug)]
 pub(crate) struct Strangers {
     me: Peer,
-    reported_message: Once,
+    reported_refused: Once,
     reported_failure: Once,
     reported_receive: Once,
 }
 
 impl Strangers {
     pub(crate) fn new(me: Peer) -> Strangers {
-        let [reported_message, reported_failure, reported_receive] = [const { Once::new() }; 3];
-        Strangers { me, reported_message, reported_failure, reported_receive }
+        let [reported_refused, reported_failure, reported_receive] = [const { Once::new() }; 3];
+        Strangers { me, reported_refused, reported_failure, reported_receive }
     }
 
-    /// Reports a message without this process's token.
+    /// Reports a message without this process's token, or a notice of a rank that the job lacks.
     #[cold]
-    pub(crate) fn report_message(&self) {
+    pub(crate) fn report_refused(&self, what: &str) {
         let me = self.me;
-        self.reported_message.call_once(|| {
-            let what = "refused a message from a process outside of this job; further refusals are not reported";
-            diagnostics::warn("transom::net", &format!("{me} {what}"));
+        self.reported_refused.call_once(|| {
+            let from = "from a process outside of this job; further refusals are not reported";
+            diagnostics::warn("transom::net", &format!("{me} refused a {what} {from}"));
         });
     }
 

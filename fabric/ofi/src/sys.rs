@@ -21,6 +21,9 @@ pub const FI_SEND: u64 = 1 << 11;
 pub const FI_REMOTE_READ: u64 = 1 << 12;
 pub const FI_REMOTE_WRITE: u64 = 1 << 13;
 pub const FI_COMPLETION: u64 = 1 << 24;
+/// Writes after writes (man fi_endpoint, message ordering): writes and atomics, or writes alone.
+pub const FI_ORDER_WAW: u64 = 1 << 4;
+pub const FI_ORDER_RMA_WAW: u64 = 1 << 35;
 /// Sends after writes (man fi_endpoint, message ordering).
 pub const FI_ORDER_SAW: u64 = 1 << 7;
 pub const FI_DELIVERY_COMPLETE: u64 = 1 << 28;
@@ -44,6 +47,7 @@ pub const FI_WAIT_NONE: u32 = 0;
 pub const FI_WAIT_SET: u32 = 2;
 pub const FI_WAIT_FD: u32 = 3;
 pub const FI_CQ_FORMAT_MSG: u32 = 2;
+pub const FI_CQ_FORMAT_DATA: u32 = 3;
 pub const FI_THREAD_SAFE: u32 = 1;
 pub const FI_PROGRESS_UNSPEC: u32 = 0;
 pub const FI_PROGRESS_AUTO: u32 = 1;
@@ -120,6 +124,7 @@ pub struct fi_domain_attr {
     pub av_type: u32,
     pub mr_mode: c_int,
     pub mr_key_size: usize,
+    pub cq_data_size: usize,
 }
 
 #[repr(C)]
@@ -218,6 +223,15 @@ pub struct fi_cq_msg_entry {
     pub op_context: *mut c_void,
     pub flags: u64,
     pub len: usize,
+}
+
+/// An entry in the format FI_CQ_FORMAT_DATA, which begins like [`fi_cq_msg_entry`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fi_cq_data_entry {
+    pub head: fi_cq_msg_entry,
+    pub buf: *mut c_void,
+    pub data: u64,
 }
 
 /// Over-allocated: 2.x writes more than the 1.17 headers declare.
@@ -389,6 +403,21 @@ pub struct fi_ops_rma {
     pub write: Unused,
     pub writev: Unused,
     pub writemsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize>,
+    pub inject: Unused,
+    #[allow(clippy::type_complexity)]
+    pub writedata: Option<
+        unsafe extern "C" fn(
+            *mut fid_ep,
+            *const c_void,
+            usize,
+            *mut c_void,
+            u64,
+            fi_addr_t,
+            u64,
+            u64,
+            *mut c_void,
+        ) -> isize,
+    >,
 }
 
 #[repr(C)]
@@ -512,6 +541,7 @@ mod tests {
     fn layouts_are_those_of_the_headers() {
         assert_eq!((size_of::<fi_info>(), offset_of!(fi_info, domain_attr)), (120, 96));
         assert_eq!((offset_of!(fi_domain_attr, mr_mode), offset_of!(fi_domain_attr, mr_key_size)), (36, 40));
+        assert_eq!((offset_of!(fi_domain_attr, cq_data_size), size_of::<fi_cq_data_entry>()), (48, 40));
         assert_eq!((size_of::<fi_ep_attr>(), offset_of!(fi_ep_attr, max_msg_size)), (96, 16));
         assert_eq!((size_of::<fi_tx_attr>(), offset_of!(fi_tx_attr, op_flags)), (80, 16));
         assert_eq!((size_of::<fi_rx_attr>(), offset_of!(fi_rx_attr, size)), (64, 48));
@@ -523,6 +553,7 @@ mod tests {
         assert_eq!(offset_of!(fi_cq_err_entry, room), 80);
         assert_eq!((size_of::<fi_msg_rma>(), offset_of!(fi_msg_rma, context)), (64, 48));
         assert_eq!((offset_of!(fi_ops_rma, writemsg), offset_of!(fi_ops_atomic, compwrite)), (48, 64));
+        assert_eq!((offset_of!(fi_ops_rma, writedata), offset_of!(fi_cq_data_entry, data)), (64, 32));
         assert_eq!((size_of::<fi_ioc>(), size_of::<fi_rma_ioc>()), (16, 24));
         assert_eq!((size_of::<fi_msg_atomic>(), offset_of!(fi_msg_atomic, context)), (72, 56));
         assert_eq!((offset_of!(fi_ops_atomic, readwritemsg), offset_of!(fi_ops_atomic, compwritemsg)), (56, 80));

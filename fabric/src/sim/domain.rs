@@ -14,7 +14,8 @@ pub struct SimDomain {
 
 impl SimDomain {
     pub(super) fn new(net: Arc<SimNet>, me: Peer) -> SimDomain {
-        let limits = net.options().limits();
+        let mut limits = net.options().limits();
+        limits.immediates &= net.options().delivery.without_immediates != Some(me.0);
         SimDomain { port: SimPort { net, me, limits, handling: RwLock::default() } }
     }
 }

@@ -103,6 +103,8 @@ pub struct SimDelivery {
     pub amos_ordered: bool,
     /// Whether the port has [`crate::Port::put_immediate`].
     pub immediates: bool,
+    /// The only rank whose port has no [`crate::Port::put_immediate`] on a net with immediates.
+    pub without_immediates: Option<u32>,
     /// The [`Limits::answers_wait`] that the port reports.
     pub answers_wait: Duration,
     /// A rank holds back its newest operation until it posts another one, calls

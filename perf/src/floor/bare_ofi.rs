@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use transom::Job;
 use transom_fabric::{Domain, Memory, Peer, Region};
 use transom_ofi::endpoint::Endpoint;
-use transom_ofi::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe, sys};
+use transom_ofi::{Carrying, OfiDomain, OfiOptions, OfiRegion, PassiveProbe, sys};
 
 use crate::kinds::Test;
 use crate::outcome::Outcome;
@@ -73,7 +73,8 @@ impl BareOfi {
         let provider = crate::options::filled("TRANSOM_PROVIDER");
         let (rank, source) = (Peer(u32::try_from(world.rank())?), Some(world.source()));
         let passive = PassiveProbe::Known(true);
-        let options = OfiOptions { provider, passive, rank, source, ..OfiOptions::default() };
+        let carrying = Carrying::Known(false);
+        let options = OfiOptions { provider, passive, rank, source, carrying, ..OfiOptions::default() };
         let domain = OfiDomain::open(&options)?;
         let target = Memory::private(room.max(64));
         let region = domain.register(&target)?;

@@ -16,6 +16,7 @@ use transom_fabric::devices::{Nodes, Place};
 use transom_fabric::{AmoKind, Awaited, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
 use transom_ofi::{OfiDomain, OfiOptions};
 
+mod carried;
 mod stand_in;
 
 /// A provider by name.

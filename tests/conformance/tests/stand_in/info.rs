@@ -39,7 +39,9 @@ pub(super) unsafe extern "C" fn getinfo(
             domain.mr_mode & mr_mode == mr_mode
         };
         let contexts = (*hints).mode & model.mode() == model.mode();
-        let served = (manual || model.automatic) && modes && contexts;
+        let order = (*(*hints).tx_attr).msg_order;
+        let fits = domain.cq_data_size <= model.data && order & !model.orders == 0;
+        let served = (manual || model.automatic) && modes && contexts && fits;
         if !served || endpoint.type_ != sys::FI_EP_RDM || (*hints).caps & !CAPS != 0 {
             return -ENODATA;
         }
@@ -48,6 +50,8 @@ pub(super) unsafe extern "C" fn getinfo(
         for device in model.devices.iter().rev() {
             let entry = entry(model, device, (*hints).caps, progress);
             (*(*entry).domain_attr).mr_mode |= domain.mr_mode & model.mr_mode_accepted;
+            (*(*entry).domain_attr).cq_data_size = model.data;
+            (*(*entry).tx_attr).msg_order = order;
             (*entry).next = *found;
             *found = entry;
         }

@@ -3,14 +3,16 @@
 //! they forbid. It models only documented behaviour: the tests show that the backend relies on
 //! documented behaviour alone, not that a device works.
 //!
-//! Unordered: threads that read a queue perform earlier posts, in random order. A device whose
-//! model is passive serves targets that make no call; otherwise the target reads its queue. Regions
-//! are usable once they are registered, or, where the mode demands it, once they are bound to an
-//! enabled endpoint and enabled. Descriptors of origins' buffers must be those of open regions that
-//! hold the buffers and were registered for such a use. Peers reach only regions that were
-//! registered for peers. The provider's part of an operation's context is overwritten, and must
-//! keep that value until the completion. Operations without delivery complete are refused, because
-//! no other completion level is reliable.
+//! Unordered, unless an endpoint requests order between writes: threads that read a queue perform
+//! earlier posts, in random order. A device whose model is passive serves targets that make no
+//! call; otherwise the target reads its queue. Regions are usable once they are registered, or,
+//! where the mode demands it, once they are bound to an enabled endpoint and enabled. Descriptors
+//! of origins' buffers must be those of open regions that hold the buffers and were registered for
+//! such a use. Peers reach only regions that were registered for peers. The provider's part of an
+//! operation's context is overwritten, and must keep that value until the completion. Operations
+//! without delivery complete are refused, because no other completion level is reliable. A
+//! completion queue that overflows ends the process, as does the queue of control events, through
+//! which the entries of writes with data pass.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +23,8 @@ mod objects;
 mod operations;
 
 use std::backtrace::Backtrace;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -30,6 +33,7 @@ use transom_fabric::Memory;
 
 pub(crate) use model::FAST;
 use transom_ofi::library::{Functions, Library};
+use transom_ofi::sys;
 
 /// Operations in flight of one endpoint.
 const IN_FLIGHT: usize = 300;
@@ -66,6 +70,12 @@ thread_local! {
     static QUEUE: Cell<usize> = const { Cell::new(0) };
     /// The number of regions that this thread has registered.
     static REGISTRATIONS: Cell<usize> = const { Cell::new(0) };
+    /// What becomes of writes with remote CQ data in the domains that this thread opens.
+    static DATA: Cell<Data> = const { Cell::new(Data::Refused) };
+    /// What becomes of this thread's reads.
+    static READS: Cell<Reads> = const { Cell::new(Reads::Performed) };
+    /// The operations and messages that this thread has posted, by kinds.
+    static POSTS: RefCell<BTreeMap<&'static str, usize>> = const { RefCell::new(BTreeMap::new()) };
     /// The status of `fi_trywait` in this thread.
     static TRY_WAIT: Cell<c_int> = const { Cell::new(0) };
 }
@@ -76,6 +86,56 @@ pub(crate) fn without_domains<T>(provider: &'static str, open: impl FnOnce() -> 
     let opened = open();
     CLOSED.set("");
     opened
+}
+
+/// What becomes of writes with remote CQ data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    /// They are refused: the user has not set `FI_CXI_ENABLE_WRITEDATA`.
+    Refused,
+    /// The target has the entry once the write is complete.
+    Reported,
+    /// The target gets the entry some time after the completion.
+    Late,
+    /// The write is complete, and the target gets no entry.
+    Unreported,
+}
+
+/// What becomes of reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Performed,
+    /// They are not posted.
+    Refused,
+    /// They complete with an error.
+    Failing,
+}
+
+/// Writes with data in the domains that `open` opens behave like this.
+pub(crate) fn with_data<T>(data: Data, open: impl FnOnce() -> T) -> T {
+    DATA.set(data);
+    let opened = open();
+    DATA.set(Data::Refused);
+    opened
+}
+
+/// Reads that this thread posts during `call` behave like this.
+pub(crate) fn with_reads<T>(reads: Reads, call: impl FnOnce() -> T) -> T {
+    READS.set(reads);
+    let result = call();
+    READS.set(Reads::Performed);
+    result
+}
+
+/// The operations and messages that this thread posts during `call`, by kinds.
+pub(crate) fn posts(call: impl FnOnce()) -> BTreeMap<&'static str, usize> {
+    POSTS.take();
+    call();
+    POSTS.take()
+}
+
+fn record_post(kind: &'static str) {
+    POSTS.with_borrow_mut(|posts| *posts.entry(kind).or_default() += 1);
 }
 
 fn is_refused(provider: &CStr) -> bool {
@@ -189,8 +249,13 @@ fn record_write() {
     }
 }
 
-/// The library, as version 2.0.
+/// The library, as version 2.5.
 pub(crate) fn library() -> Arc<Library> {
+    library_of(5)
+}
+
+/// The library, as this minor version of 2.
+pub(crate) fn library_of(minor: u32) -> Arc<Library> {
     let functions = Functions {
         getinfo: info::getinfo,
         freeinfo: info::freeinfo,
@@ -199,7 +264,7 @@ pub(crate) fn library() -> Arc<Library> {
         strerror,
     };
     // SAFETY: the functions behave as the manual pages say, as far as the backend uses them.
-    unsafe { Library::of(2 << 16, functions) }
+    unsafe { Library::of(sys::version(2, minor), functions) }
 }
 
 /// # Safety

@@ -36,6 +36,10 @@ pub(super) struct Model {
     pub(super) writes: bool,
     /// Whether the domain has `fi_query_atomic`, a function of later versions.
     pub(super) queries: bool,
+    /// The bytes of remote CQ data that messages and writes carry.
+    pub(super) data: usize,
+    /// The order that the provider keeps if the caller requests it.
+    pub(super) orders: u64,
     /// The most open regions of a domain: the memory that the process may lock.
     pub(super) most: usize,
 }
@@ -55,19 +59,27 @@ const PLAIN: Model = Model {
     inject: 64,
     writes: false,
     queries: true,
+    data: 0,
+    orders: 0,
     most: usize::MAX,
 };
 
-/// Slingshot: man fi_cxi.
+/// Slingshot: man fi_cxi, and libfabric's pull request 11684 (version 2.5). The provider chooses
+/// keys if the caller requests it, keeps order between writes on request, and always states its 8
+/// bytes of remote CQ data. Writes take data only if the user permits it and the provider chooses
+/// the keys.
 const CXI: Model = Model {
     name: c"cxi",
     devices: &["cxi0", "cxi1"],
     mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
+    mr_mode_accepted: sys::FI_MR_PROV_KEY,
     key_bytes: 4,
     address: 8,
     passive: true,
     few_fast: true,
     inject: 192,
+    data: 8,
+    orders: sys::FI_ORDER_RMA_WAW,
     ..PLAIN
 };
 

@@ -10,7 +10,12 @@ use transom_fabric::{Amo, Memory, Span, Width};
 use transom_ofi::sys;
 
 use super::model::{FAST, Model};
-use super::{EIO, ENOKEY, ENOSPC};
+use super::{Data, EIO, ENOKEY, ENOSPC};
+
+/// The entries of the queue of control events (man fi_cxi, `FI_UNIVERSE_SIZE`).
+const EVENTS: usize = 256;
+/// The reads of a queue after which a late entry is there.
+const LATE: usize = 20;
 
 /// The number of an endpoint or of a domain. An endpoint's address begins with its number.
 pub(super) type Id = usize;
@@ -33,8 +38,19 @@ pub(super) struct Net {
 pub(super) struct Port {
     model: &'static Model,
     domain: Id,
+    /// Whether the endpoint's writes to a peer are performed in order.
+    ordered: bool,
+    /// The entries for which the completion queue has room.
+    pub(super) room: usize,
     pub(super) enabled: bool,
     pub(super) done: VecDeque<Done>,
+    /// What becomes of peers' writes with data.
+    data: Data,
+    /// Their entries until this endpoint's queue is read, each with the number of the first read
+    /// that finds it.
+    events: VecDeque<(usize, Done)>,
+    /// The number of reads of the queue.
+    reads: usize,
     /// Posted receives, and the messages that arrived before them.
     pub(super) receives: VecDeque<(usize, Span)>,
     pub(super) early: VecDeque<Vec<u8>>,
@@ -45,6 +61,8 @@ pub(super) struct Done {
     pub(super) context: usize,
     pub(super) len: usize,
     pub(super) error: c_int,
+    /// The data of a write by a peer; such an entry has no context.
+    pub(super) data: Option<u64>,
 }
 
 pub(super) struct Posted {
@@ -63,7 +81,8 @@ pub(super) struct Place {
 }
 
 pub(super) enum Work {
-    Write(Span, Place),
+    /// With remote CQ data, if there is any.
+    Write(Span, Place, Option<u64>),
     Read(Span, Place),
     Atomic(Amo, Span, Place),
     Send(Vec<u8>),
@@ -103,10 +122,11 @@ impl Net {
     }
 
     /// Opens an endpoint of a domain.
-    pub(super) fn open(&mut self, model: &'static Model, domain: Id) -> Id {
-        let me = self.number();
-        let (done, receives, early) = Default::default();
-        self.endpoints.insert(me, Port { model, domain, enabled: false, done, receives, early });
+    pub(super) fn open(&mut self, model: &'static Model, domain: Id, ordered: bool, data: Data) -> Id {
+        let (me, room, enabled, reads) = (self.number(), 0, false, 0);
+        let (done, events, receives, early) = Default::default();
+        let port = Port { model, domain, ordered, room, enabled, done, data, events, reads, receives, early };
+        self.endpoints.insert(me, port);
         me
     }
 
@@ -161,17 +181,27 @@ impl Net {
             let at = self.below(self.in_flight_operations.len());
             let target = self.in_flight_operations[at].target;
             let waits = |port: &Port| !port.model.passive && target != caller;
-            if self.endpoints.get(&target).is_some_and(waits) {
+            if self.endpoints.get(&target).is_some_and(waits) || self.follows(at) {
                 continue;
             }
-            let posted = self.in_flight_operations.swap_remove(at);
+            let posted = self.in_flight_operations.remove(at);
             let (origin, context) = (posted.origin, posted.context);
             let untouched = self.endpoints.get(&origin).is_none_or(|port| is_marked(port.model, context));
             let error = if self.perform(posted) && untouched { 0 } else { EIO };
             if let Some(port) = self.endpoints.get_mut(&origin) {
-                port.done.push_back(Done { context, len: 0, error });
+                port.push(Done { context, len: 0, error, data: None });
             }
         }
+    }
+
+    /// Whether an operation is a write that has to wait for an earlier one.
+    fn follows(&self, at: usize) -> bool {
+        let later = &self.in_flight_operations[at];
+        let is_write = |posted: &Posted| matches!(posted.work, Work::Write(..));
+        let earlier = |posted: &Posted| (posted.origin, posted.target) == (later.origin, later.target);
+        self.endpoints.get(&later.origin).is_some_and(|port| port.ordered)
+            && is_write(later)
+            && self.in_flight_operations[..at].iter().any(|posted| earlier(posted) && is_write(posted))
     }
 
     /// Whether the target permitted the operation.
@@ -182,7 +212,7 @@ impl Net {
             port.deliver();
             return true;
         }
-        let (Work::Write(_, place) | Work::Read(_, place) | Work::Atomic(_, _, place)) = posted.work else {
+        let (Work::Write(_, place, _) | Work::Read(_, place) | Work::Atomic(_, _, place)) = posted.work else {
             return false;
         };
         let owner = if port.model.has(sys::FI_MR_ENDPOINT) { posted.target } else { port.domain };
@@ -195,11 +225,14 @@ impl Net {
         let at = usize::try_from(place.offset.wrapping_sub(base)).unwrap_or(usize::MAX);
         let Some(part) = memory.slice(at, place.len) else { return false };
         match posted.work {
-            Work::Write(from, _) => {
+            Work::Write(from, _, data) => {
                 let mut bytes = vec![0; from.len()];
                 // SAFETY: the origin keeps its buffer until the completion, which comes later.
                 unsafe { from.as_ptr().copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
                 part.write(0, &bytes);
+                if data.is_some() {
+                    port.report(Done { context: 0, len: bytes.len(), error: 0, data });
+                }
             }
             Work::Read(into, _) => {
                 let mut bytes = vec![0; into.len()];
@@ -255,6 +288,33 @@ impl Port {
         self.model
     }
 
+    /// Adds an entry to the completion queue.
+    fn push(&mut self, done: Done) {
+        self.done.push_back(done);
+        assert!(self.done.len() <= self.room, "the completion queue is overrun");
+    }
+
+    /// Adds the entry of a write with data to the queue of control events.
+    fn report(&mut self, done: Done) {
+        let first = match self.data {
+            Data::Refused | Data::Unreported => return,
+            Data::Reported => 0,
+            Data::Late => self.reads + LATE,
+        };
+        self.events.push_back((first, done));
+        assert!(self.events.len() <= EVENTS, "the queue of control events is overrun");
+    }
+
+    /// Moves control events to the completion queue, which the endpoint reads.
+    pub(super) fn take_events(&mut self) {
+        self.reads += 1;
+        while self.events.front().is_some_and(|(first, _)| *first <= self.reads)
+            && let Some((_, done)) = self.events.pop_front()
+        {
+            self.push(done);
+        }
+    }
+
     /// Copies arrived messages into posted receives.
     pub(super) fn deliver(&mut self) {
         while !self.early.is_empty() && !self.receives.is_empty() {
@@ -265,7 +325,7 @@ impl Port {
             let error = if is_marked(self.model, context) { 0 } else { EIO };
             // SAFETY: a posted receive's buffer is the provider's until the completion.
             unsafe { into.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), len) };
-            self.done.push_back(Done { context, len, error });
+            self.push(Done { context, len, error, data: None });
         }
     }
 }

@@ -12,13 +12,16 @@ use transom_ofi::sys;
 use super::model::Model;
 use super::net::{Id, Port, net};
 use super::operations::{ATOMIC_OPS, MSG_OPS, RMA_OPS, kind, width};
-use super::{EAGAIN, EAVAIL, EBUSY, EFAULT, EINVAL, EIO, EKEYREJECTED, ENOMEM, ENOSYS, ETOOSMALL};
+use super::{Data, EAGAIN, EAVAIL, EBUSY, EFAULT, EINVAL, EIO, EKEYREJECTED, ENOMEM, ENOSYS, ETOOSMALL};
 
 #[repr(C)]
 struct Domain {
     fid: sys::fid_domain,
     model: &'static Model,
     number: Id,
+    mr_mode: c_int,
+    /// What becomes of writes with remote CQ data.
+    data: Data,
 }
 
 #[repr(C)]
@@ -43,6 +46,8 @@ struct Queue {
     fid: sys::fid_cq,
     /// The endpoint to which the queue is bound.
     of: Option<Id>,
+    size: usize,
+    format: u32,
     /// The descriptor, and what keeps it from becoming readable.
     wait: Option<(PipeReader, PipeWriter)>,
 }
@@ -53,6 +58,10 @@ pub(super) struct Endpoint {
     pub(super) me: Id,
     pub(super) vector: *mut Vector,
     queue: *mut Queue,
+    /// Whether writes take remote CQ data.
+    pub(super) carries: bool,
+    /// The flags of calls that take none.
+    pub(super) flags: u64,
 }
 
 const fn no_ops(close: unsafe extern "C" fn(*mut sys::fid) -> c_int) -> sys::fi_ops {
@@ -155,7 +164,10 @@ unsafe extern "C" fn domain(
         }
         let ops = if model.queries { &DOMAIN_OPS } else { &DOMAIN_OPS_WITHOUT_QUERY };
         let fid = sys::fid_domain { fid: fid(&DOMAIN), ops: table(ops), mr: table(&MR_OPS) };
-        give(Domain { fid, model, number: net().number() }, place)
+        let mr_mode = (*(*info).domain_attr).mr_mode;
+        let carries = model.data > 0 && mr_mode & sys::FI_MR_PROV_KEY != 0;
+        let data = if carries { super::DATA.get() } else { Data::Refused };
+        give(Domain { fid, model, number: net().number(), mr_mode, data }, place)
     }
 }
 
@@ -183,14 +195,15 @@ unsafe extern "C" fn open_queue(
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's attributes.
-    super::record_queue(unsafe { (*attr).size });
+    let (size, format) = unsafe { ((*attr).size, (*attr).format) };
+    super::record_queue(size);
     // SAFETY: the caller's attributes.
     let wait = match unsafe { (*attr).wait_obj } {
         sys::FI_WAIT_NONE => None,
         _ if super::describes_queues() => std::io::pipe().ok(),
         _ => return -ENOSYS,
     };
-    let queue = Queue { fid: sys::fid_cq { fid: fid(&QUEUE), ops: table(&CQ_OPS) }, of: None, wait };
+    let queue = Queue { fid: sys::fid_cq { fid: fid(&QUEUE), ops: table(&CQ_OPS) }, of: None, size, format, wait };
     // SAFETY: the caller's place.
     unsafe { give(queue, place) }
 }
@@ -216,13 +229,16 @@ unsafe extern "C" fn try_wait(_fabric: *mut sys::fid_fabric, _objects: *mut *mut
 /// Called as libfabric documents it.
 unsafe extern "C" fn open_endpoint(
     domain: *mut sys::fid_domain,
-    _info: *mut sys::fi_info,
+    info: *mut sys::fi_info,
     place: *mut *mut sys::fid_ep,
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: an open domain.
     let domain = unsafe { &*domain.cast::<Domain>() };
-    let me = net().open(domain.model, domain.number);
+    // SAFETY: an entry of `getinfo` with all attributes.
+    let (order, flags) = unsafe { ((*(*info).tx_attr).msg_order, (*(*info).tx_attr).op_flags) };
+    let me = net().open(domain.model, domain.number, order & sys::FI_ORDER_RMA_WAW != 0, domain.data);
+    let carries = domain.data != Data::Refused;
     let fid = sys::fid_ep {
         fid: fid(&ENDPOINT),
         ops: null_mut(),
@@ -234,7 +250,7 @@ unsafe extern "C" fn open_endpoint(
         collective: null_mut(),
     };
     // SAFETY: the caller's place.
-    unsafe { give(Endpoint { fid, me, vector: null_mut(), queue: null_mut() }, place) }
+    unsafe { give(Endpoint { fid, me, vector: null_mut(), queue: null_mut(), carries, flags }, place) }
 }
 
 /// A queue is bound with flags, a vector without.
@@ -250,6 +266,8 @@ unsafe extern "C" fn bind_endpoint(endpoint: *mut sys::fid, other: *mut sys::fid
         } else {
             endpoint.queue = other.cast();
             (*endpoint.queue).of = Some(endpoint.me);
+            let room = (*endpoint.queue).size;
+            port(endpoint.me, |port| port.room = room);
         }
     }
     0
@@ -319,9 +337,9 @@ unsafe extern "C" fn register(
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: an open domain.
-    let Domain { model, number, .. } = *unsafe { &*domain.cast::<Domain>() };
-    let bits = 8 * model.key_bytes;
-    if bits < 64 && key >> bits != 0 {
+    let Domain { model, number, mr_mode, .. } = *unsafe { &*domain.cast::<Domain>() };
+    let (bits, chooses) = (8 * model.key_bytes, mr_mode & sys::FI_MR_PROV_KEY != 0);
+    if !chooses && bits < 64 && key >> bits != 0 {
         return -EKEYREJECTED;
     }
     let Some(base) = NonNull::new(base.cast_mut().cast::<u8>()).filter(|_| offset == 0) else { return -EINVAL };
@@ -335,7 +353,7 @@ unsafe extern "C" fn register(
     let memory = unsafe { Memory::new(base, len, None) };
     let mut net = net();
     // A provider that chooses keys ignores the caller's.
-    let key = if model.has(sys::FI_MR_PROV_KEY) { net.number() as u64 * 7 } else { key };
+    let key = if chooses { net.number() as u64 * 7 } else { key };
     let bound = model.has(sys::FI_MR_ENDPOINT);
     if net.regions_of(number) >= model.most {
         return -ENOMEM;
@@ -460,19 +478,26 @@ unsafe extern "C" fn getname(endpoint: *mut sys::fid, place: *mut c_void, len: *
 unsafe extern "C" fn read_queue(queue: *mut sys::fid_cq, entries: *mut c_void, count: usize) -> isize {
     // SAFETY: an open queue, and room for `count` entries.
     unsafe {
-        let Some(me) = (*queue.cast::<Queue>()).of else { return -EAGAIN };
+        let Queue { of: Some(me), format, .. } = *queue.cast::<Queue>() else { return -EAGAIN };
         if super::unread_errors() > 0 {
             return -EAVAIL;
         }
         net().step(me);
         port(me, |port| {
+            port.take_events();
             if port.done.front().is_some_and(|done| done.error != 0) {
                 return -EAVAIL;
             }
             let good = port.done.iter().take_while(|done| done.error == 0).count().min(count);
             for (at, done) in port.done.drain(..good).enumerate() {
-                let entry = sys::fi_cq_msg_entry { op_context: done.context as *mut c_void, flags: 0, len: done.len };
-                entries.cast::<sys::fi_cq_msg_entry>().add(at).write(entry);
+                let flags = done.data.map_or(0, |_| sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA);
+                let head = sys::fi_cq_msg_entry { op_context: done.context as *mut c_void, flags, len: done.len };
+                if format == sys::FI_CQ_FORMAT_DATA {
+                    let entry = sys::fi_cq_data_entry { head, buf: null_mut(), data: done.data.unwrap_or(0) };
+                    entries.cast::<sys::fi_cq_data_entry>().add(at).write(entry);
+                } else {
+                    entries.cast::<sys::fi_cq_msg_entry>().add(at).write(head);
+                }
             }
             if good == 0 { -EAGAIN } else { good.cast_signed() }
         })

@@ -7,7 +7,7 @@ use transom_ofi::sys;
 
 use super::net::{Place, Port, Posted, Work, mark, net};
 use super::objects::{Endpoint, port};
-use super::{EAGAIN, EINVAL, IN_FLIGHT};
+use super::{EAGAIN, EINVAL, EIO, IN_FLIGHT, Reads};
 
 pub(super) static MSG_OPS: sys::fi_ops_msg =
     sys::fi_ops_msg { size: 0, recv: Some(receive), recvv: None, recvmsg: None, send: Some(send) };
@@ -19,6 +19,8 @@ pub(super) static RMA_OPS: sys::fi_ops_rma = sys::fi_ops_rma {
     write: None,
     writev: None,
     writemsg: Some(write),
+    inject: None,
+    writedata: Some(write_data),
 };
 pub(super) static ATOMIC_OPS: sys::fi_ops_atomic = sys::fi_ops_atomic {
     size: 0,
@@ -102,6 +104,13 @@ unsafe fn post(
     if net.count_in_flight(origin) >= IN_FLIGHT {
         return -EAGAIN;
     }
+    super::record_post(match work {
+        Work::Write(_, _, Some(_)) => "writes with data",
+        Work::Write(..) => "writes",
+        Work::Read(..) => "reads",
+        Work::Atomic(..) => "atomics",
+        Work::Send(_) => "messages",
+    });
     let model = net.endpoints.get(&origin).map(Port::model);
     let context = context as usize;
     // SAFETY: the caller's promise.
@@ -184,7 +193,13 @@ unsafe extern "C" fn read_message(endpoint: *mut sys::fid_ep, message: *const sy
             return -(EINVAL as isize);
         }
         let (into, from) = (&*message.msg_iov, &*message.rma_iov);
-        let place = Place { key: from.key, offset: from.addr, len: from.len };
+        let key = match super::READS.get() {
+            Reads::Performed => from.key,
+            Reads::Refused => return -(EIO as isize),
+            // No region has this key.
+            Reads::Failing => u64::MAX,
+        };
+        let place = Place { key, offset: from.addr, len: from.len };
         let into = Span::from_raw(into.iov_base.cast(), into.iov_len);
         post(endpoint, message.addr, message.context, (into, *message.desc), Work::Read(into, place))
     }
@@ -202,13 +217,42 @@ unsafe extern "C" fn write(endpoint: *mut sys::fid_ep, message: *const sys::fi_m
     // SAFETY: the caller's message, of one vector at each side, and an open endpoint.
     unsafe {
         let message = &*message;
-        if !delivered(flags) || (message.iov_count, message.rma_iov_count) != (1, 1) {
+        // Data is taken by `fi_writedata` alone (libfabric pull request 12740).
+        let has_data = flags & sys::FI_REMOTE_CQ_DATA != 0;
+        if has_data || !delivered(flags) || (message.iov_count, message.rma_iov_count) != (1, 1) {
             return -(EINVAL as isize);
         }
         let (from, to) = (&*message.msg_iov, &*message.rma_iov);
         let place = Place { key: to.key, offset: to.addr, len: to.len };
         let from = Span::from_raw(from.iov_base.cast(), from.iov_len);
-        post(endpoint, message.addr, message.context, (from, *message.desc), Work::Write(from, place))
+        post(endpoint, message.addr, message.context, (from, *message.desc), Work::Write(from, place, None))
+    }
+}
+
+/// A write with remote CQ data, and with the endpoint's flags.
+///
+/// # Safety
+/// Called as libfabric documents it.
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn write_data(
+    endpoint: *mut sys::fid_ep,
+    at: *const c_void,
+    len: usize,
+    descriptor: *mut c_void,
+    data: u64,
+    to: sys::fi_addr_t,
+    offset: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: an open endpoint.
+    unsafe {
+        let Endpoint { carries, flags, .. } = *endpoint.cast::<Endpoint>();
+        if !carries || !delivered(flags) {
+            return -(EINVAL as isize);
+        }
+        let (from, place) = (Span::from_raw(at.cast_mut().cast(), len), Place { key, offset, len });
+        post(endpoint, to, context, (from, descriptor), Work::Write(from, place, Some(data)))
     }
 }
 
