@@ -1,4 +1,4 @@
-//! The locations of a window that have atomics in flight, as a Bloom filter of one word and one
+//! The locations of a target that have atomics in flight, as a Bloom filter of one word and one
 //! hash. On nets that keep no order, an operation waits for an earlier one on the same location, or
 //! on one with the same bit. Any number of threads may post at the same time. Knows no window and
 //! no port.

@@ -2,7 +2,7 @@
 //! of 64 bits, or of 32 bits where the device has those. An operation for which the device has no
 //! atomic uses the device's compare-and-swap, so that one actor performs all accumulates on a type.
 
-use transom_fabric::{Amo, AmoKind, PostingThread, Tally, TallyRef, Width};
+use transom_fabric::{Amo, AmoKind, BusyLocations, PostingThread, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
 use super::drain::{self, DrainedTargets};
@@ -43,8 +43,9 @@ pub(super) struct ByNet<'t> {
     targets: &'t Targets,
     memory: &'t NetMemory,
     width: Width,
-    /// Whether accumulates on one location are performed in their order.
-    ordered: bool,
+    /// The target's locations with atomics in flight, if accumulates on one location are performed
+    /// in their order, and the net does not keep it.
+    busy: Option<&'t BusyLocations>,
 }
 
 impl<'t> ByNet<'t> {
@@ -61,7 +62,9 @@ impl<'t> ByNet<'t> {
     pub(super) fn of(parts: &'t Parts, target: &'t Target, ty: BasicType) -> Option<ByNet<'t>> {
         let width = width_by_net(parts, ty)?;
         let memory = parts.by_nic(target)?;
-        Some(ByNet { job: &parts.job, target, targets: &parts.targets, memory, width, ordered: parts.hints.ordered() })
+        let by_order = parts.hints.ordered() && !memory.limits().amos_in_order;
+        let busy = by_order.then(|| parts.targets.busy(target));
+        Some(ByNet { job: &parts.job, target, targets: &parts.targets, memory, width, busy })
     }
 
     /// The net's atomic for `op`; `None` if it has none.
@@ -137,18 +140,31 @@ impl<'t> ByNet<'t> {
         }
     }
 
-    /// Posts an atomic of the net. It waits for other atomics in flight on the same location, since
-    /// a port keeps no order and MPI orders accumulates on one location (MPI-4.1 §12.7.2).
+    /// Posts an atomic of the net, in its order on its location (MPI-4.1 §12.7.2).
     fn post(&self, at: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Result<()> {
         if self.target.awaits_use() {
             drain::await_release(self.job, self.target);
         }
-        // `posting` keeps the location marked until the port has counted the operation.
-        let posting = self.ordered.then(|| self.targets.busy.begin(at, || self.targets.tally.idle()));
-        if posting.as_ref().is_some_and(PostingThread::is_busy) {
-            drain::drain(self.job, self.targets, DrainedTargets::One(self.target))?;
-        }
+        // Keeps the location marked until the port has counted the operation.
+        let _posting = match self.busy {
+            Some(busy) => Some(self.mark(busy, at)?),
+            None => None,
+        };
         while !self.job.taken(self.memory.amo(at, amo, into, tally))? {}
         Ok(())
+    }
+
+    /// Marks a location as busy. First waits for atomics in flight on it.
+    fn mark<'b>(&self, busy: &'b BusyLocations, at: u64) -> Result<PostingThread<'b>> {
+        let idle = || self.target.tally.idle();
+        let posting = busy.begin(at, idle);
+        if !posting.is_busy() {
+            return Ok(posting);
+        }
+        // While this thread is posting, no marks are removed.
+        drop(posting);
+        drain::drain(self.job, self.targets, DrainedTargets::One(self.target))?;
+        // Every earlier operation of this thread is complete, whatever other threads have marked.
+        Ok(busy.begin(at, idle))
     }
 }
