@@ -379,6 +379,43 @@ fn atomics_of_the_device_wait_rarely() {
     });
 }
 
+/// Sets a bit of many words twice, by an operation for which the device has no atomic. The elements
+/// of a call share round trips: a read and a swap for each 64. The second call changes nothing and
+/// swaps nothing. Regression: each element waited for two round trips of its own.
+/// Shows M3.
+#[test]
+fn operations_without_an_atomic_share_round_trips() {
+    const WORDS: usize = 640;
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+    // The net applies one atomic in a step if it keeps their order.
+    for (in_order, most) in [(false, 100), (true, 2 * WORDS as u64)] {
+        run(2, &device(in_order), move |world| {
+            let win = RawWindow::allocate(world, 8 * WORDS, 8, &Info::new())?;
+            if world.rank() == 0 {
+                let operands = [4u64; WORDS];
+                win.lock_all(Assert::NONE)?;
+                for (call, amos) in [("first", 2 * WORDS as u64), ("second", WORDS as u64)] {
+                    let before = world.completion_polls();
+                    // SAFETY: the flush completes the operation while the operands live.
+                    let bits = || unsafe {
+                        win.accumulate_elements(operands.as_ptr().cast(), WORDS, BasicType::Uint64, 1, 0, Op::Bor)
+                    };
+                    same(call, &cost(world, bits)?.amos, &amos)?;
+                    win.flush(1)?;
+                    let polls = world.completion_polls() - before;
+                    same(&format!("{call}: {polls} polls for 20 round trips"), &(polls <= most), &true)?;
+                }
+                win.unlock_all()?;
+            }
+            world.barrier()?;
+            let part = (0..WORDS).map(|at| word(&win, at));
+            same("the bits", &part.filter(|&word| word == if world.rank() == 1 { 4 } else { 0 }).count(), &WORDS)?;
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
 /// Regression: a window and its counters had the same first slot in the directory, so the first
 /// contact read as many slots as there were windows with counters.
 /// Shows S1.
