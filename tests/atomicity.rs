@@ -12,8 +12,10 @@ use support::byte_window::{FLAVORS, disciplines};
 use transom::ops::{Max, MaxLoc, Min, MinLoc, Reduction, Replace, Sum};
 use transom::reduce::DoubleInt;
 use transom::{Actor, Complex, Flavor, Info, Job, Route};
-use transom_harness::{Outcome, Test, step};
+use transom_harness::{Outcome, Test, same, step};
 
+#[path = "atomicity/arrays.rs"]
+mod arrays;
 #[path = "atomicity/family.rs"]
 mod family;
 #[path = "atomicity/hammer.rs"]
@@ -34,11 +36,22 @@ static TESTS: &[Test] = &[
     Test::new("all_pairs_of_complex", &[2, 4], pairs_complex),
     Test::new("all_pairs_of_double_int", &[2, 7], pairs_double_int),
     Test::new("extremes_of_all_pairs", &[2, 7], extremes),
+    Test::new("arrays_are_exact", &[2, 5], arrays_are_exact),
+    Test::new("arrays_by_the_net", &[4], arrays_by_the_net).with_env(TWO_NODES),
     Test::new("hammered_elements_are_exact", &[2, 4], hammered),
     Test::new("single_elements_are_exact_beside_long_accumulates", &[1, 2, 16], single_beside_long),
     Test::new("misaligned_elements_are_exact", &[1, 2, 4], misaligned_elements),
     Test::new("one_origins_order_is_kept", &[1, 2, 4], order),
     Test::new("without_order_sums_are_exact", &[1, 2, 5], without_order),
+];
+
+/// Ranks act in turn as if on two nodes. A net with atomics performs all of them, also within a
+/// node.
+const TWO_NODES: &[(&str, &str)] = &[
+    ("TRANSOM_TRANSPORTS", "shm,ofi"),
+    ("TRANSOM_PROVIDER", "tcp;ofi_rxm"),
+    ("TRANSOM_ATOMICS", "nic"),
+    ("TRANSOM_TEST_NODES", "2"),
 ];
 
 fn main() -> ExitCode {
@@ -136,6 +149,33 @@ fn extremes(world: &Job) -> Outcome {
     run::<i32, _>(world, Invariant::Min, Min, i32::min)?;
     run::<u8, _>(world, Invariant::Max, Max, u8::max)?;
     run::<f64, _>(world, Invariant::Min, Min, f64::min)
+}
+
+/// Arrays by operations for which devices have no atomic, more elements than share round trips, and
+/// elements that overlap.
+/// Shows M3, M4, O1, O2.
+fn arrays_are_exact(world: &Job) -> Outcome {
+    for (flavor, info) in &windows(world, size_of::<i64>()) {
+        arrays::sums_and_bits(context(world), (*flavor, info), 150)?;
+        arrays::repeated_locations(context(world), *flavor)?;
+    }
+    Ok(())
+}
+
+/// The net lacks maxima and bits. More elements than share round trips are combined at once, by
+/// ranks of the target's node and by others.
+/// Shows M3, M4, O1, O2.
+/// Route: mixed.
+fn arrays_by_the_net(world: &Job) -> Outcome {
+    same("the actor", &world.actor(), &Actor::Nic)?;
+    for flavor in [Flavor::Allocate, Flavor::Create] {
+        arrays::sums_and_bits(context(world), (flavor, &Info::new()), 150)?;
+        arrays::repeated_locations(context(world), flavor)?;
+        let setup = Setup { flavor, info: Info::new(), len: 70, turns: 4 };
+        pairs_of::<i64, _>(context(world), &setup, Invariant::Max, Max, i64::max)?;
+        pairs_of::<i64, _>(context(world), &setup, Invariant::Sum, Sum, i64::wrapping_add)?;
+    }
+    Ok(())
 }
 
 /// MPI-4.1 §12.3.4: all functions on a type use one atomicity discipline, for any number of

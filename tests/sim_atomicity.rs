@@ -12,6 +12,8 @@ use transom::ops::{Max, MaxLoc, Min, Replace, Sum};
 use transom::reduce::DoubleInt;
 use transom::{BasicType, Complex, Flavor, Info, Op};
 
+#[path = "atomicity/arrays.rs"]
+mod arrays;
 #[path = "atomicity/family.rs"]
 mod family;
 #[path = "atomicity/misaligned.rs"]
@@ -90,6 +92,17 @@ fn all_pairs_of_extremes_are_exact() {
         pairs_of::<i32, _>(context, &setup(flavor, info), Invariant::Min, Min, i32::min)?;
         let larger = |old: DoubleInt, new: DoubleInt| if new.value() > old.value() { new } else { old };
         pairs_of::<DoubleInt, _>(context, &setup(flavor, info), Invariant::Max, MaxLoc, larger)
+    });
+}
+
+/// Arrays by operations for which a net may have no atomic, some hundred elements at a time, and
+/// elements that overlap.
+/// Shows M3, M4, O1, O2.
+#[test]
+fn arrays_are_exact() {
+    everywhere(3, ALL, |context, flavor, info| {
+        arrays::sums_and_bits(context, (flavor, info), 150)?;
+        arrays::repeated_locations(context, flavor)
     });
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, messages, run, same};
-use transom::{Assert, Info, Lock, Notice, RawWindow, Window};
+use transom::{Assert, BasicType, Info, Lock, Notice, Op, RawWindow, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimOptions};
 
@@ -315,6 +315,104 @@ fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
     let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
         run(ranks, &net_with(SimAmo::None), |world| locks(world, messages));
+    }
+}
+
+/// A net whose device performs atomics at once, and whose completions only calls that await them
+/// take. `in_order`: it keeps the order of atomics.
+fn device(in_order: bool) -> SimOptions {
+    let delivery = SimDelivery { amos_in_order: in_order, immediates: true, ..SimDelivery::default() };
+    SimOptions {
+        delivery,
+        delay: 0,
+        again_one_in: 0,
+        done_one_in: 0,
+        ..net_with(SimAmo::Only64(Coherence::DeviceOnly))
+    }
+}
+
+/// Additions to words of several targets in turn. Returns the number of polls for completions
+/// before the flush.
+fn additions(world: &Rank, targets: usize, place: fn(u64) -> u64) -> Outcome<u64> {
+    const WORDS: usize = 64;
+    static ONE: [u8; 8] = 1u64.to_ne_bytes();
+    let win = RawWindow::allocate(world, 8 * WORDS, 8, &Info::new())?;
+    let mut polls = 0;
+    if world.rank() == 0 {
+        win.lock_all(Assert::NONE)?;
+        let add = |number: u64, target| {
+            // SAFETY: the operand is constant.
+            unsafe { win.accumulate_elements(ONE.as_ptr(), 1, BasicType::Uint64, target, place(number), Op::Sum) }
+        };
+        (1..=targets).try_for_each(|target| add(0, target))?;
+        win.flush_all()?;
+        let before = world.completion_polls();
+        for number in 0..WORDS as u64 {
+            (1..=targets).try_for_each(|target| add(number, target))?;
+        }
+        polls = world.completion_polls() - before;
+        win.unlock_all()?;
+    }
+    world.barrier()?;
+    let sum: u64 = (0..WORDS).map(|at| word(&win, at)).sum();
+    same("the sum", &sum, &if (1..=targets).contains(&world.rank()) { WORDS as u64 + 1 } else { 0 })?;
+    world.barrier()?;
+    win.free()?;
+    Ok(polls)
+}
+
+/// Atomics by the device, to words of four targets in turn, and all to one word of each. A device
+/// that keeps their order never waits. Otherwise an atomic waits for an earlier one on the same
+/// word of the same target, and for few on other words. Regression: the filter of words did not
+/// tell targets apart, and was full soon after, so that nearly each atomic waited.
+/// Shows M4.
+#[test]
+fn atomics_of_the_device_wait_rarely() {
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+    run(5, &device(true), |world| {
+        same("one word, in order", &additions(world, 4, |_| 0)?, &0)?;
+        same("all words, in order", &additions(world, 4, |number| number)?, &0)
+    });
+    run(5, &device(false), |world| {
+        let polls = additions(world, 4, |number| number)?;
+        same(&format!("{polls} polls for 256 additions"), &(polls <= 64), &true)
+    });
+}
+
+/// Sets a bit of many words twice, by an operation for which the device has no atomic. The elements
+/// of a call share round trips: a read and a swap for each 64. The second call changes nothing and
+/// swaps nothing. Regression: each element waited for two round trips of its own.
+/// Shows M3.
+#[test]
+fn operations_without_an_atomic_share_round_trips() {
+    const WORDS: usize = 640;
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+    // The net applies one atomic in a step if it keeps their order.
+    for (in_order, most) in [(false, 100), (true, 2 * WORDS as u64)] {
+        run(2, &device(in_order), move |world| {
+            let win = RawWindow::allocate(world, 8 * WORDS, 8, &Info::new())?;
+            if world.rank() == 0 {
+                let operands = [4u64; WORDS];
+                win.lock_all(Assert::NONE)?;
+                for (call, amos) in [("first", 2 * WORDS as u64), ("second", WORDS as u64)] {
+                    let before = world.completion_polls();
+                    // SAFETY: the flush completes the operation while the operands live.
+                    let bits = || unsafe {
+                        win.accumulate_elements(operands.as_ptr().cast(), WORDS, BasicType::Uint64, 1, 0, Op::Bor)
+                    };
+                    same(call, &cost(world, bits)?.amos, &amos)?;
+                    win.flush(1)?;
+                    let polls = world.completion_polls() - before;
+                    same(&format!("{call}: {polls} polls for 20 round trips"), &(polls <= most), &true)?;
+                }
+                win.unlock_all()?;
+            }
+            world.barrier()?;
+            let part = (0..WORDS).map(|at| word(&win, at));
+            same("the bits", &part.filter(|&word| word == if world.rank() == 1 { 4 } else { 0 }).count(), &WORDS)?;
+            world.barrier()?;
+            Ok(win.free()?)
+        });
     }
 }
 

@@ -46,6 +46,7 @@ fn net(seed: u64) -> SimOptions {
             ordered: seed >> 52 & 1 == 0,
             gathers: seed >> 53 & 1 == 0,
             amos_ordered: seed >> 54 & 1 == 0,
+            amos_in_order: seed >> 59 & 1 == 0,
             immediates: seed >> 58 & 1 == 0,
             without_immediates: None,
             answers_wait: Duration::from_secs(seed >> 55 & 1),

@@ -76,6 +76,44 @@ fn a_long_accumulate_costs_a_put_and_a_message_for_each_piece() {
     });
 }
 
+/// Items of contiguous datatypes are an array, also where the datatypes of the sides differ, and
+/// with a request. Regression: they took a message for each 16 KiB.
+#[test]
+fn items_of_contiguous_types_cost_as_much_as_an_array() {
+    run(2, &net(true, true), |world| {
+        let win = RawWindow::allocate(world, 8 * LEN, 8, &Info::new())?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let (ones, mut found) = (vec![1u64; LEN], vec![0u64; LEN]);
+            let basic = Datatype::basic(BasicType::Uint64);
+            let (pair, all) = (Datatype::contiguous(2, &basic)?, Datatype::contiguous(LEN, &basic)?);
+            let (from, at) = (Items::of(ones.as_ptr().cast(), LEN / 2, &pair), At::new(0, 0, 1, &all));
+            let (single, many) = (Items::of(ones.as_ptr().cast(), LEN, &basic), At::new(0, 0, LEN, &basic));
+            let into = Items::of_mut(found.as_mut_ptr().cast(), LEN / 2, &pair);
+            win.lock_all(Assert::NONE)?;
+            // SAFETY: each call completes its operation while the buffers live.
+            let calls: [(&str, &dyn Fn() -> transom::Result<()>); 4] = unsafe {
+                [
+                    ("raccumulate", &|| win.raccumulate(single, many, Op::Sum)?.wait()),
+                    ("raccumulate of pairs", &|| win.raccumulate(from, at, Op::Sum)?.wait()),
+                    ("accumulate", &|| win.accumulate(from, at, Op::Sum)),
+                    ("rget_accumulate", &|| win.rget_accumulate(from, into, at, Op::Sum)?.wait()),
+                ]
+            };
+            for (turn, (name, call)) in calls.into_iter().enumerate() {
+                let spent = cost(world, || call().and_then(|()| win.flush(0)))?;
+                let (area, gets) = (u64::from(turn == 0), if turn == 3 { 10 } else { 0 });
+                let expected = SimCounters { puts: 10, messages: 10 + area, gets, ..SimCounters::default() };
+                same(name, &SimCounters { behind: 0, ..spent }, &expected)?;
+            }
+            win.unlock_all()?;
+            same("the previous values", &found, &vec![3; LEN])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
 /// Long accumulates, short ones and requests on one location take effect in the order of the
 /// program (MPI-4.1 §12.7.2), also while another rank accumulates there.
 #[test]

@@ -1,4 +1,4 @@
-//! The locations of a window that have atomics in flight, as a Bloom filter of one word and one
+//! The locations of a target that have atomics in flight, as a Bloom filter of one word and one
 //! hash. On nets that keep no order, an operation waits for an earlier one on the same location, or
 //! on one with the same bit. Any number of threads may post at the same time. Knows no window and
 //! no port.
@@ -59,6 +59,15 @@ impl BusyLocations {
         }
     }
 
+    /// Whether an operation that this thread has posted before may be in flight on one of the
+    /// locations.
+    pub fn has_any(&self, locations: impl Iterator<Item = u64>) -> bool {
+        let bits = locations.fold(0, |bits, at| bits | bit(at));
+        // Relaxed: this thread's own bits, and those of threads that the program has ordered
+        // before, are there until their operations are complete.
+        self.0.load(Ordering::Relaxed) & bits != 0
+    }
+
     /// Clears the bits that were `seen`, if still no operation is in flight, and sets `bit`. No
     /// other thread is posting, and none begins to post meanwhile. Returns the bits that were kept.
     fn clear(&self, seen: u64, bit: u64, idle: impl Fn() -> bool) -> u64 {
@@ -111,6 +120,14 @@ mod tests {
         assert!(locations.begin(800, || false).is_busy());
         assert!(!locations.begin(800, || true).is_busy(), "idle: all notes go");
         assert!(locations.begin(800, || false).is_busy() && !locations.begin(0, || false).is_busy());
+    }
+
+    #[test]
+    fn a_query_finds_notes_and_leaves_none() {
+        let locations = BusyLocations::default();
+        drop(locations.begin(0, || false));
+        assert!(locations.has_any([800, 0].into_iter()) && !locations.has_any([800].into_iter()));
+        assert!(!locations.begin(800, || false).is_busy());
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Limits {
     /// An atomic is performed only when its target has the data of all puts that this process had
     /// posted to that target before.
     pub amos_ordered: bool,
+    /// Atomics of this process on one location of a peer are performed in the order of their posts.
+    pub amos_in_order: bool,
     /// The port has [`Port::put_immediate`].
     pub immediates: bool,
     /// The longest time for which an answer to a message may wait for a message in the other
@@ -134,12 +136,13 @@ pub trait Handler {
 /// The access to the peers. All methods may be called from several threads at the same time.
 ///
 /// Nothing is ordered: neither two operations to one target nor a message after a put. There are
-/// three exceptions:
+/// four exceptions:
 ///
 /// - The caller has waited for the [`Tally`](crate::Tally) of the first operation.
 /// - The first operations are puts, and the port's limits have [`Limits::ordered`] for a message
 ///   after them, or [`Limits::amos_ordered`] for an atomic.
 /// - The first operations are puts, and the second one is [`Port::put_immediate`].
+/// - Both are atomics on one location, and the port's limits have [`Limits::amos_in_order`].
 ///
 /// When the count of a tally falls, the target has the data of the operation, the data is visible
 /// to every process that reads it afterwards, and the origin's buffer may be used again.

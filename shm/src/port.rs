@@ -85,6 +85,7 @@ impl ShmPort {
                 ordered: false,
                 gathers: false,
                 amos_ordered: false,
+                amos_in_order: false,
                 immediates: false,
                 answers_wait: Duration::ZERO,
             },

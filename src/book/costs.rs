@@ -93,7 +93,8 @@
 //!   and a reply for each 512 KiB.
 //! - The row *by the device* applies if [`actor`](crate::Window::actor) is
 //!   [`Nic`](crate::Actor::Nic), to integers of 64 bits, and of 32 bits if the device has such
-//!   atomics. An operation that the device lacks is a loop of the device's compare-and-swap.
+//!   atomics. An operation that the device lacks is a loop of the device's compare-and-swap: the
+//!   call waits for two round trips for each 64 elements.
 //!
 //! The target's CPU executes requests: in a call of the program, or in a progress thread of the
 //! library while the program computes. This thread sleeps until a request arrives, and exists only

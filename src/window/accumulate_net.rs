@@ -2,7 +2,8 @@
 //! of 64 bits, or of 32 bits where the device has those. An operation for which the device has no
 //! atomic uses the device's compare-and-swap, so that one actor performs all accumulates on a type.
 
-use transom_fabric::{Amo, AmoKind, PostingThread, Tally, TallyRef, Width};
+use smallvec::SmallVec;
+use transom_fabric::{Amo, AmoKind, BusyLocations, PostingThread, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
 use super::drain::{self, DrainedTargets};
@@ -10,6 +11,7 @@ use super::parts::Parts;
 use super::target::Target;
 use super::targets::Targets;
 use crate::buffers::Sink;
+use crate::datatype::Walk;
 use crate::error::Result;
 use crate::job::JobCore;
 use crate::memory::accumulate::{bytes_of, value};
@@ -19,6 +21,16 @@ use crate::transport::NetMemory;
 
 /// The largest value that an atomic of the net returns, in bytes.
 const REGISTER_BYTES: usize = 8;
+
+/// The most elements whose atomics share round trips.
+const BATCH: usize = 64;
+
+/// An element of an accumulate: its location, its operand, and its previous value.
+struct Element {
+    at: u64,
+    operand: u64,
+    old: u64,
+}
 
 /// The width of the net's atomics on `ty`, if the net performs accumulates on it: integers of 64
 /// bits, and of 32 bits where the net has atomics on those. The target's CPU performs accumulates
@@ -43,8 +55,9 @@ pub(super) struct ByNet<'t> {
     targets: &'t Targets,
     memory: &'t NetMemory,
     width: Width,
-    /// Whether accumulates on one location are performed in their order.
-    ordered: bool,
+    /// The target's locations with atomics in flight, if accumulates on one location are performed
+    /// in their order, and the net does not keep it.
+    busy: Option<&'t BusyLocations>,
 }
 
 impl<'t> ByNet<'t> {
@@ -61,7 +74,9 @@ impl<'t> ByNet<'t> {
     pub(super) fn of(parts: &'t Parts, target: &'t Target, ty: BasicType) -> Option<ByNet<'t>> {
         let width = width_by_net(parts, ty)?;
         let memory = parts.by_nic(target)?;
-        Some(ByNet { job: &parts.job, target, targets: &parts.targets, memory, width, ordered: parts.hints.ordered() })
+        let by_order = parts.hints.ordered() && !memory.limits().amos_in_order;
+        let busy = by_order.then(|| parts.targets.busy(target));
+        Some(ByNet { job: &parts.job, target, targets: &parts.targets, memory, width, busy })
     }
 
     /// The net's atomic for `op`; `None` if it has none.
@@ -97,58 +112,122 @@ impl<'t> ByNet<'t> {
 
     /// Accumulates by the net's atomics, one for each element.
     pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
-        let mut elements = it.pieces();
-        while let Some(([theirs, ours, result], size)) = elements.next_at_most(self.width.bytes()) {
-            let there = (at + theirs).cast_unsigned();
-            let operand = it.from.as_ref().map_or(0, |from| value(from.part(ours, size).bytes()));
-            let into = it.into.as_ref().map_or(Sink::NONE, |into| into.part(result, size));
-            match self.kind(it.op) {
-                Some(kind) => self.post(there, Amo::new(kind, self.width, operand), &into, tally)?,
-                None => {
-                    let old = self.by_swaps(there, it, operand)?;
-                    into.fill_from(bytes_of(&old.to_ne_bytes(), size));
+        let Some(kind) = self.kind(it.op) else { return self.by_swaps(at, it) };
+        let mut pieces = it.pieces();
+        while let Some((element, into)) = self.next(&mut pieces, at, it) {
+            self.post(element.at, Amo::new(kind, self.width, element.operand), &into, tally)?;
+        }
+        Ok(())
+    }
+
+    /// The next element of an accumulate, and the destination of its previous value.
+    fn next(&self, pieces: &mut Walk<'_, 3>, at: i64, it: &Accumulate<'_>) -> Option<(Element, Sink)> {
+        let ([theirs, ours, result], size) = pieces.next_at_most(self.width.bytes())?;
+        let operand = it.from.as_ref().map_or(0, |from| value(from.part(ours, size).bytes()));
+        let into = it.into.as_ref().map_or(Sink::NONE, |into| into.part(result, size));
+        Some((Element { at: (at + theirs).cast_unsigned(), operand, old: 0 }, into))
+    }
+
+    /// An operation for which the net has no atomic, by its compare-and-swap: in batches, whose
+    /// elements share round trips. The locations of a batch differ, because the order of its
+    /// elements is open.
+    fn by_swaps(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
+        let mut pieces = it.pieces();
+        let mut next = self.next(&mut pieces, at, it);
+        while next.is_some() {
+            let (mut batch, mut sinks) = (SmallVec::<[Element; BATCH]>::new(), SmallVec::<[Sink; BATCH]>::new());
+            while let Some((element, into)) = next.take() {
+                if batch.len() == BATCH || batch.iter().any(|other| other.at == element.at) {
+                    next = Some((element, into));
+                    break;
                 }
+                batch.push(element);
+                sinks.push(into);
+                next = self.next(&mut pieces, at, it);
+            }
+            self.swap_batch(&mut batch, it)?;
+            for (element, into) in batch.iter().zip(sinks) {
+                into.fill_from(bytes_of(&element.old.to_ne_bytes(), self.width.bytes()));
             }
         }
         Ok(())
     }
 
-    /// An operation for which the net has no atomic, by its compare-and-swap.
-    fn by_swaps(&self, at: u64, it: &Accumulate<'_>, operand: u64) -> Result<u64> {
-        let now = |amo: Amo| -> Result<u64> {
-            let mut old = [0; REGISTER_BYTES];
-            let bytes = &mut old[..self.width.bytes()];
-            let tally = Tally::within(&self.target.tally);
-            crate::buffers::scoped(
-                || self.job.finish(&tally),
-                |scope| self.post(at, amo, &scope.sink(&mut *bytes), &tally),
-            )?;
-            self.job.progress.complete(&tally)?;
-            Ok(value(bytes))
-        };
-        let mut old = now(Amo::new(AmoKind::Read, self.width, 0))?;
+    /// Combines elements at different locations, and waits for their previous values.
+    fn swap_batch(&self, batch: &mut [Element], it: &Accumulate<'_>) -> Result<()> {
+        // The reads are performed after this process's earlier accumulates on their locations, and
+        // complete before any later ones. So are the swaps, which follow the reads.
+        let is_busy = |busy: &BusyLocations| busy.has_any(batch.iter().map(|element| element.at));
+        if !self.target.tally.idle() && self.busy.is_some_and(is_busy) {
+            drain::drain(self.job, self.targets, DrainedTargets::One(self.target))?;
+        }
+        let mut left: SmallVec<[&mut Element; BATCH]> = batch.iter_mut().collect();
+        let found = self.now(&left, |_| Amo::new(AmoKind::Read, self.width, 0))?;
+        left.iter_mut().zip(found).for_each(|(element, found)| element.old = found);
+        let new = |element: &Element| kernel::combine_one(it.op, it.ty, element.old, element.operand);
         loop {
-            let new = kernel::combine_one(it.op, it.ty, old, operand);
-            let found = now(Amo::compare_swap(self.width, old, new))?;
-            if found == old {
-                return Ok(old);
+            // An element that keeps its value was combined when it was read.
+            left.retain(|element| new(element) != element.old);
+            if left.is_empty() {
+                return Ok(());
             }
-            old = found;
+            let found = self.now(&left, |element| Amo::compare_swap(self.width, element.old, new(element)))?;
+            let mut found = found.into_iter();
+            left.retain(|element| {
+                let expected = element.old;
+                element.old = found.next().unwrap_or(expected);
+                element.old != expected
+            });
         }
     }
 
-    /// Posts an atomic of the net. It waits for other atomics in flight on the same location, since
-    /// a port keeps no order and MPI orders accumulates on one location (MPI-4.1 §12.7.2).
+    /// Performs an atomic on each element's location, and waits for the previous values.
+    fn now(&self, elements: &[&mut Element], amo: impl Fn(&Element) -> Amo) -> Result<[u64; BATCH]> {
+        let (size, mut bytes) = (self.width.bytes(), [0; BATCH * REGISTER_BYTES]);
+        let tally = Tally::within(&self.target.tally);
+        crate::buffers::scoped(
+            || self.job.finish(&tally),
+            |scope| {
+                let into = scope.sink(&mut bytes);
+                elements.iter().enumerate().try_for_each(|(place, element)| {
+                    self.post_unordered(element.at, amo(element), &into.part(place * size, size), &tally)
+                })
+            },
+        )?;
+        self.job.progress.complete(&tally)?;
+        Ok(std::array::from_fn(|place| value(&bytes[place * size..][..size])))
+    }
+
+    /// Posts an atomic of the net, in its order on its location (MPI-4.1 §12.7.2).
     fn post(&self, at: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Result<()> {
+        // Keeps the location marked until the port has counted the operation.
+        let _posting = match self.busy {
+            Some(busy) => Some(self.mark(busy, at)?),
+            None => None,
+        };
+        self.post_unordered(at, amo, into, tally)
+    }
+
+    /// Posts an atomic of the net in any order.
+    fn post_unordered(&self, at: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Result<()> {
         if self.target.awaits_use() {
             drain::await_release(self.job, self.target);
         }
-        // `posting` keeps the location marked until the port has counted the operation.
-        let posting = self.ordered.then(|| self.targets.busy.begin(at, || self.targets.tally.idle()));
-        if posting.as_ref().is_some_and(PostingThread::is_busy) {
-            drain::drain(self.job, self.targets, DrainedTargets::One(self.target))?;
-        }
         while !self.job.taken(self.memory.amo(at, amo, into, tally))? {}
         Ok(())
+    }
+
+    /// Marks a location as busy. First waits for atomics in flight on it.
+    fn mark<'b>(&self, busy: &'b BusyLocations, at: u64) -> Result<PostingThread<'b>> {
+        let idle = || self.target.tally.idle();
+        let posting = busy.begin(at, idle);
+        if !posting.is_busy() {
+            return Ok(posting);
+        }
+        // While this thread is posting, no marks are removed.
+        drop(posting);
+        drain::drain(self.job, self.targets, DrainedTargets::One(self.target))?;
+        // Every earlier operation of this thread is complete, whatever other threads have marked.
+        Ok(busy.begin(at, idle))
     }
 }

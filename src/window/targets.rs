@@ -1,7 +1,8 @@
 //! The targets of a window: those that this rank has contacted, and the operations in flight to
 //! them.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
 
 use transom_fabric::{BusyLocations, Peer, PeerMap, Tally, TallyRef};
 
@@ -21,8 +22,9 @@ pub(crate) struct Targets {
     /// Parts of this rank and of ranks of its node as the net's loopback reaches them, where the
     /// device performs the atomics on their integers.
     pub(super) loopback: PeerMap<(Peer, NetMemory)>,
-    /// Locations with atomics in flight at the net.
-    pub(super) busy: BusyLocations,
+    /// Locations of targets with atomics in flight, where the net does not keep the order of
+    /// atomics on one location.
+    busy: OnceLock<PeerMap<(Peer, BusyLocations)>>,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
     pub(super) regions: PeerMap<(Peer, Regions)>,
     /// The keys of regions that the net accesses, in a dynamic window that a net reaches.
@@ -38,7 +40,7 @@ impl Targets {
             contacted: PeerMap::new(),
             tally: Tally::new(),
             loopback: PeerMap::new(),
-            busy: BusyLocations::default(),
+            busy: OnceLock::new(),
             regions: PeerMap::new(),
             keys,
             team: Arc::clone(team),
@@ -54,6 +56,15 @@ impl Targets {
     /// A rank of the window, with `contact` if that was not made. The rank exists.
     pub(super) fn get_or_contact(&self, rank: usize, contact: impl FnOnce() -> Result<Target>) -> Result<&Target> {
         self.contacted.get_or_try_insert(peer(rank), contact)
+    }
+
+    /// The locations of the target that may have atomics in flight.
+    pub(super) fn busy(&self, target: &Target) -> &BusyLocations {
+        let peer = peer(target.rank());
+        let made: std::result::Result<_, Infallible> =
+            self.busy.get_or_init(PeerMap::new).get_or_try_insert(peer, || Ok((peer, BusyLocations::default())));
+        let Ok((_, busy)) = made;
+        busy
     }
 
     /// The rank of a target in the job.

@@ -243,8 +243,14 @@ pub(crate) fn like_cxi(seed: u64) -> SimOptions {
 
 /// A net with the order, the immediates and the held operations of verbs.
 pub(crate) fn like_verbs(seed: u64) -> SimOptions {
-    let delivery =
-        SimDelivery { ordered: true, amos_ordered: true, immediates: true, holds: true, ..SimDelivery::default() };
+    let delivery = SimDelivery {
+        ordered: true,
+        amos_ordered: true,
+        amos_in_order: true,
+        immediates: true,
+        holds: true,
+        ..SimDelivery::default()
+    };
     let delay = if seed.is_multiple_of(2) { 9 } else { 3 };
     let amo = SimAmo::Only64(Coherence::DeviceOnly);
     SimOptions { seed, delay, passive_target: false, amo, delivery, ..SimOptions::default() }
@@ -272,6 +278,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
             ordered: seed % 3 != 1,
             gathers: (seed / 2).is_multiple_of(2),
             amos_ordered: !(seed / 2).is_multiple_of(3),
+            amos_in_order: (seed / 4) % 2 == 1,
             immediates: seed % 4 == 3,
             without_immediates: None,
             answers_wait: Duration::from_secs(seed % 2),

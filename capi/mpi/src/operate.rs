@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use transom::{At, BasicType, Class, CompareSwap, Datatype, Items, Op, PROC_NULL, Request, Route};
+use transom::{Actor, At, BasicType, Class, CompareSwap, Datatype, Items, Op, PROC_NULL, Request, Route};
 
 use crate::errors::{Failure, Outcome};
 use crate::host::{OpHandle, Type, Win, constants, host_Compare_and_swap, host_Fetch_and_op};
@@ -406,20 +406,23 @@ impl Window {
         }?)
     }
 
-    /// Whether this process accesses a rank's memory by load and store. Fetching the value is then
-    /// the fastest way to accumulate one element. False under the conflict checker, which needs to
-    /// know the buffers.
+    /// Whether this process accumulates on a rank's memory by load and store. Fetching the value is
+    /// then the fastest way to accumulate one element. False where the device performs accumulates,
+    /// also within a node: the fetch would wait for it. False under the conflict checker, which
+    /// needs to know the buffers.
     #[inline]
     fn can_load_and_store(&self, rank: c_int) -> bool {
         let route = || self.raw.route(usize::try_from(rank).ok()?).ok();
-        self.is_mapped() && !edges::is_on() && route().is_some_and(|route| route != Route::Net)
+        self.is_by_cpu() && !edges::is_on() && route().is_some_and(|route| route != Route::Net)
     }
 
     /// Whether a call that fetches a value from a rank returns before it has the value: over a net,
-    /// so that many such calls share a round trip, and under the conflict checker.
+    /// and within a node by the device, so that many such calls share a round trip; and under the
+    /// conflict checker.
     #[inline]
     fn fetches_late(&self, rank: usize) -> bool {
-        let is_far = || self.raw.route(rank).is_ok_and(|route| route == Route::Net);
+        let by_net = || self.raw.route(rank).is_ok_and(|route| route == Route::Net);
+        let is_far = || self.raw.actor() == Actor::Nic || by_net();
         edges::is_on() || process::has_late_values() && is_far()
     }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use transom::{Class, Flavor, Model, PROC_NULL, RawWindow};
+use transom::{Actor, Class, Flavor, Model, PROC_NULL, RawWindow};
 
 use crate::errors::{Failure, Outcome};
 use crate::groups::Members;
@@ -29,7 +29,7 @@ pub(crate) struct Window {
     /// The window's ranks, which the proxy does not have.
     pub(crate) members: Members,
     pub(crate) attributes: Attributes,
-    mapped: bool,
+    by_cpu: bool,
 }
 
 /// The values of the predefined attributes (MPI-4.1 §12.2.6), whose addresses programs get.
@@ -62,17 +62,17 @@ impl Window {
             flavor,
             model: if raw.model() == Model::Separate { host.model_separate } else { host.model_unified },
         };
-        let mapped = raw.is_mapped();
+        let by_cpu = raw.is_mapped() && raw.actor() != Actor::Nic;
         // Relaxed, as in `drop` and `any_exists`: the counts order no other access.
         ALIVE.fetch_add(1, Ordering::Relaxed);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Window { raw, number, proxy, members, attributes, mapped }
+        Window { raw, number, proxy, members, attributes, by_cpu }
     }
 
-    /// Whether all parts of the node's ranks are mapped by the other ranks of the node.
+    /// Whether CPUs perform all accumulates between ranks of a node, on parts that all of them map.
     #[inline]
-    pub(crate) fn is_mapped(&self) -> bool {
-        self.mapped
+    pub(crate) fn is_by_cpu(&self) -> bool {
+        self.by_cpu
     }
 
     /// The members of a group as ranks of the window.

@@ -278,12 +278,13 @@ fn threads_over_sockets(host: &'static Host) {
 
 /// Values that a program reads before the flush, and values of calls that return before.
 /// Shows O1, S2.
-/// Route: tcp.
+/// Route: tcp, mixed.
 fn values_over_sockets(host: &'static Host) {
-    for (program, ranks) in [("early", 3), ("pipelined", 2)] {
-        let run = Run::of(host, host.program(program, Language::C), ranks).served().info();
-        verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
-    }
+    let run = |program, ranks| Run::of(host, host.program(program, Language::C), ranks).served().info();
+    verified(&run("early", 3).with("TRANSOM_TRANSPORTS", "^shm"), true);
+    verified(&run("pipelined", 2).with("TRANSOM_TRANSPORTS", "^shm"), true);
+    let two_nodes = run("pipelined", 3).with("TRANSOM_TEST_NODES", "2").with("TRANSOM_PROVIDER", "tcp;ofi_rxm");
+    verified(&two_nodes.with("TRANSOM_ATOMICS", "nic"), true);
 }
 
 /// The program counts the polls of libfabric.

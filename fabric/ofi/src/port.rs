@@ -87,6 +87,7 @@ impl OfiPort {
             // for this library's progress thread.
             gathers: in_one_stream && !settings.passive,
             amos_ordered: false,
+            amos_in_order: false,
             immediates: false,
             answers_wait: if in_one_stream && !settings.passive { ANSWERS_WAIT } else { Duration::ZERO },
         };

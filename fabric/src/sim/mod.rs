@@ -101,6 +101,8 @@ pub struct SimDelivery {
     pub gathers: bool,
     /// An atomic waits for the puts that its origin posted to the same rank before.
     pub amos_ordered: bool,
+    /// An atomic waits for the atomics that its origin posted to the same rank before.
+    pub amos_in_order: bool,
     /// Whether the port has [`crate::Port::put_immediate`].
     pub immediates: bool,
     /// The only rank whose port has no [`crate::Port::put_immediate`] on a net with immediates.
@@ -175,6 +177,7 @@ impl SimOptions {
             ordered: self.delivery.ordered,
             gathers: self.delivery.gathers,
             amos_ordered: self.delivery.amos_ordered,
+            amos_in_order: self.delivery.amos_in_order,
             immediates: self.delivery.immediates,
             answers_wait: self.delivery.answers_wait,
         }

@@ -286,9 +286,10 @@ impl SimNet {
         let first = self.options.reorder || !state.ranks[me.index()].underway.iter().any(|it| it.target == to.peer);
         let behind = State::follows_puts(&self.options, &flight.work) && state.puts_before(me, to.peer, flight.stamp);
         state.ranks[me.index()].counters.behind += u64::from(behind);
+        let waits = state.waits(&self.options, &flight);
         let holds = self.options.delivery.holds;
         state.ranks[me.index()].held = holds.then_some(flight.stamp);
-        if here && first && !behind && !holds && state.rng.one_in(self.options.done_one_in) {
+        if here && first && !waits && !holds && state.rng.one_in(self.options.done_one_in) {
             let applied = state.apply(&mut flight, true);
             self.condvars[to.peer.index()].notify_all();
             return match applied {

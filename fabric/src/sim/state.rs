@@ -214,11 +214,25 @@ impl State {
 
     /// Whether puts of `from` to `to` are in flight that were posted before the post `stamp`.
     pub(super) fn puts_before(&self, from: Peer, to: Peer, stamp: u64) -> bool {
+        self.is_before(from, to, stamp, |work| matches!(work, Work::Put(..)))
+    }
+
+    /// Whether operations of `from` to `to` are in flight that are `of` a kind and were posted
+    /// before the post `stamp`.
+    fn is_before(&self, from: Peer, to: Peer, stamp: u64, of: impl Fn(&Work) -> bool) -> bool {
         let mut underway = [to, from].into_iter().flat_map(|rank| &self.ranks[rank.index()].underway);
         underway.any(|flight| {
             let between = flight.origin == from && flight.target == to;
-            between && matches!(flight.work, Work::Put(..)) && flight.stamp < stamp
+            between && of(&flight.work) && flight.stamp < stamp
         })
+    }
+
+    /// Whether an operation waits for earlier operations of its origin to the target.
+    pub(super) fn waits(&self, options: &SimOptions, flight: &Flight) -> bool {
+        let Flight { origin, target, stamp, work, .. } = flight;
+        let is_amo = |work: &Work| matches!(work, Work::Amo(..));
+        State::follows_puts(options, work) && self.puts_before(*origin, *target, *stamp)
+            || options.delivery.amos_in_order && is_amo(work) && self.is_before(*origin, *target, *stamp, is_amo)
     }
 
     /// Whether an operation follows the puts that its origin posted to the target before.
@@ -230,15 +244,12 @@ impl State {
         }
     }
 
-    /// Takes out the operations of this rank's progress that wait for earlier puts.
+    /// Takes out the operations of this rank's progress that wait for earlier ones.
     fn take_waiting(&mut self, options: &SimOptions, rank: Peer) -> Vec<Flight> {
         let index = rank.index();
-        let waits = |flight: &Flight| {
-            let follows = State::follows_puts(options, &flight.work);
-            follows && self.puts_before(flight.origin, flight.target, flight.stamp)
-        };
+        let underway = self.ranks[index].underway.iter();
         let waiting: HashSet<u64> =
-            self.ranks[index].underway.iter().filter(|flight| waits(flight)).map(|flight| flight.stamp).collect();
+            underway.filter(|flight| self.waits(options, flight)).map(|flight| flight.stamp).collect();
         self.ranks[index].underway.extract_if(.., |flight| waiting.contains(&flight.stamp)).collect()
     }
 

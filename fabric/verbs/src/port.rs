@@ -56,14 +56,14 @@ impl VerbsPort {
             // The device serves puts, gets and atomics without the CPU, but opening a connection
             // needs the target's process.
             passive_target: false,
-            // A responder executes the requests of a queue pair in their order, and reports a send,
-            // or executes an atomic, after the writes before it (InfiniBand Architecture
-            // Specification, volume 1, "Ordering of work requests"). All requests to a peer go by
-            // one queue pair in the order of their posts; a held request is posted before the next
-            // one. A request that fails moves the queue pair to the error state.
+            // A responder executes the writes, atomics and sends of a queue pair in their order
+            // (InfiniBand Architecture Specification, volume 1, "Ordering of work requests"). All
+            // requests to a peer go by one queue pair in the order of their posts, and a held one
+            // before the next. A request that fails moves the queue pair to the error state.
             ordered: true,
             gathers: false,
             amos_ordered: true,
+            amos_in_order: true,
             immediates: true,
             answers_wait: Duration::ZERO,
         };

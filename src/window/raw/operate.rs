@@ -4,11 +4,13 @@
 use super::super::accumulate::{Accumulate, MAX_ELEMENT_BYTES, basic_type};
 use super::super::permit::Permit;
 use super::super::request::Request;
-use super::super::transfer::CountedBy;
+use super::super::transfer::{CountedBy, Incoming, Outgoing};
 use super::{At, Items, RawWindow};
 use crate::buffers::{Sink, Source};
+use crate::datatype::Datatype;
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::memory::accumulate::{bytes_of, value};
+use crate::memory::layout::Layout;
 use crate::reduce::{BasicType, CompareSwap, Op};
 
 /// Operations (MPI-4.1 §12.3). A displacement counts the target's displacement units; in a dynamic
@@ -402,11 +404,20 @@ impl RawWindow {
             None if none => BasicType::ALL.into_iter().find(|&ty| op.allows(ty)).unwrap_or(BasicType::Byte),
             _ => basic_type(call, target.ty)?,
         };
+        let origin = origin.filter(|_| op != Op::NoOp);
         // SAFETY: the caller's promise.
-        let (from, into) = unsafe {
-            (origin.filter(|_| op != Op::NoOp).map(|origin| origin.source()), result.map(|result| result.sink()))
-        };
-        let accumulate = Accumulate { call, op, ty, from, into, to: target.layout() };
+        let (mut from, mut into) =
+            unsafe { (origin.map(|origin| origin.source()), result.map(|result| result.sink())) };
+        let mut to = target.layout();
+        let mut sides = [origin, result].into_iter().flatten().map(|side| side.ty).chain([target.ty]);
+        if sides.all(|side| is_array(side, ty))
+            && let Some(len) = target.ty.size().checked_mul(target.count)
+        {
+            (from, into) =
+                (from.map(|it| Outgoing::contiguous(it.bytes)), into.map(|it| Incoming::contiguous(it.bytes)));
+            to = Layout::Bytes(len);
+        }
+        let accumulate = Accumulate { call, op, ty, from, into, to };
         self.core.parts.accumulate(permit, target.displacement, &accumulate, counted_by)
     }
 }
@@ -539,6 +550,11 @@ fn elements(call: &'static str, op: Op, ty: BasicType, count: usize) -> Result<u
     let refused = || Error::argument(Class::Count, call, ArgumentError::TooManyElements { count, size });
     let whole = count.checked_mul(size).ok_or_else(refused)?;
     Ok(whole.saturating_sub(size - ty.size()))
+}
+
+/// Whether any number of items of a datatype is an array of `ty`, without padding.
+fn is_array(of: &Datatype, ty: BasicType) -> bool {
+    of.is_contiguous() && of.uniform() == Some(ty) && ty.size() == ty.extent()
 }
 
 fn one_element(call: &'static str, ty: BasicType, len: usize) -> Result<()> {

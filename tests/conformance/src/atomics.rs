@@ -142,6 +142,51 @@ pub fn atomics_follow_puts_where_promised(fixture: &impl Fixture) {
     });
 }
 
+/// "Atomics of this process on one location of a peer are performed in the order of their posts":
+/// sums, reads and compare-and-swaps of one word, of two ranks at once on words of their own.
+pub fn atomics_of_a_location_keep_order_where_promised(fixture: &impl Fixture) {
+    const BURSTS: usize = 10;
+    run(fixture, 3, |rank| {
+        let window = rank.window(32);
+        let limits = rank.domain().port().limits();
+        assert_eq!(limits.amos_in_order, fixture.orders().atomics_of_a_location, "the promised order");
+        if !limits.amos_in_order {
+            return rank.report("skipped: the port does not promise that atomics follow each other");
+        }
+        if offered(rank, &window, AmoKind::CompareSwap, Width::W64).is_none() {
+            return;
+        }
+        // Of every four atomics one exchange succeeds, and one does not.
+        let amos: Vec<Amo> = (0..40)
+            .map(|number: u64| match number % 4 {
+                0 => Amo::new(AmoKind::Sum, Width::W64, number + 1),
+                1 => Amo::new(AmoKind::Read, Width::W64, 0),
+                2 => Amo::compare_swap(Width::W64, 1000 * (number / 4) + number - 1, 1000 * (number / 4 + 1)),
+                _ => Amo::compare_swap(Width::W64, 7, 8),
+            })
+            .collect();
+        let at = 8 * u64::from(rank.me.0);
+        let zero = Memory::private(8);
+        for burst in 0..BURSTS {
+            rank.step(format!("burst {burst}"));
+            let tally = Tally::new();
+            rank.put(&window.remotes[2], at, &zero, &tally);
+            rank.flush(&tally);
+            let found: Vec<_> = amos.iter().map(|_| Memory::private(8)).collect();
+            for (amo, old) in amos.iter().zip(&found) {
+                rank.amo(&window.remotes[2], at, *amo, old, &tally);
+            }
+            rank.flush(&tally);
+            let mut expected = 0;
+            for (number, (amo, old)) in amos.iter().zip(&found).enumerate() {
+                assert_eq!(value(old, 0, Width::W64), expected, "atomic {number} of burst {burst}");
+                expected = amo.apply(expected);
+            }
+        }
+        rank.barrier();
+    });
+}
+
 /// Fetch-adds of all ranks at the same time give every value exactly once.
 /// Shows M3.
 pub fn tickets_are_given_once(fixture: &impl Fixture) {

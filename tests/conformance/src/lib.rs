@@ -44,6 +44,9 @@ pub struct Orders {
     pub messages: bool,
     /// Atomics follow puts: [`Limits::amos_ordered`](transom_fabric::Limits::amos_ordered).
     pub atomics: bool,
+    /// Atomics on one location follow each other:
+    /// [`Limits::amos_in_order`](transom_fabric::Limits::amos_in_order).
+    pub atomics_of_a_location: bool,
     /// Puts may carry a number: [`Limits::immediates`](transom_fabric::Limits::immediates).
     pub immediates: bool,
 }
@@ -86,7 +89,7 @@ macro_rules! conformance {
             get: gets_are_whole, scattered_gets_fill_their_parts, lists_are_filled_one_after_another,
                 gets_and_puts_of_different_ranges_overlap;
             atomics: every_kind_does_what_apply_says, tickets_are_given_once, compare_swap_increments_are_not_lost,
-                atomics_follow_puts_where_promised, both_sides_report_the_same_atomics,
+                atomics_follow_puts_where_promised, atomics_of_a_location_keep_order_where_promised, both_sides_report_the_same_atomics,
                 device_atomics_are_coherent_with_the_cpu_where_promised;
             messages: messages_arrive_once, messages_of_every_length, messages_follow_puts_where_promised,
                 a_handler_may_post, a_message_ends_a_wait, wake_ends_a_wait;

@@ -24,8 +24,8 @@ impl Fixture for Sim {
     }
 
     fn orders(&self) -> Orders {
-        let SimDelivery { ordered, amos_ordered, immediates, .. } = self.0.delivery;
-        Orders { messages: ordered, atomics: amos_ordered, immediates }
+        let SimDelivery { ordered, amos_ordered, amos_in_order, immediates, .. } = self.0.delivery;
+        Orders { messages: ordered, atomics: amos_ordered, atomics_of_a_location: amos_in_order, immediates }
     }
 
     fn memory(&self, _domain: &SimDomain, len: usize) -> Memory {
@@ -59,6 +59,7 @@ fn adversarial_nets() -> impl Iterator<Item = Sim> {
                 ordered: seed % 4 < 2,
                 gathers: false,
                 amos_ordered: !seed.is_multiple_of(3),
+                amos_in_order: seed % 7 < 4,
                 immediates: seed.is_multiple_of(2),
                 holds: seed % 5 == 3,
                 ..SimDelivery::default()

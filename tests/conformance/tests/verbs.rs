@@ -46,7 +46,7 @@ impl Fixture for Verbs {
     }
 
     fn orders(&self) -> Orders {
-        Orders { messages: true, atomics: true, immediates: true }
+        Orders { messages: true, atomics: true, atomics_of_a_location: true, immediates: true }
     }
 
     fn memory(&self, _domain: &VerbsDomain, len: usize) -> Memory {
