@@ -242,8 +242,8 @@ impl Progress {
     }
 
     /// [`leave`](Progress::leave) that wakes a progress thread only once for the same answers.
-    /// `owed`: whether there were answers to send before the call's poll. A progress thread may have
-    /// sent them and gone to sleep before the poll left further ones.
+    /// `owed`: whether there were answers to send before the call's poll. A progress thread may
+    /// have sent them and gone to sleep before the poll left further ones.
     fn leave_since(&self, owed: bool) {
         if !owed || [Lane::Net, Lane::Shm].iter().any(|&lane| self.callers.is_dozing(lane)) {
             self.leave();

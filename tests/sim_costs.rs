@@ -342,7 +342,7 @@ fn additions(world: &Rank, targets: usize, place: fn(u64) -> u64) -> Outcome<u64
         win.lock_all(Assert::NONE)?;
         let add = |number: u64, target| {
             // SAFETY: the operand is constant.
-            unsafe { win.accumulate_elements(ONE.as_ptr(), 1, BasicType::Uint64, target, place(number), Op::Sum) }
+            unsafe { win.accumulate(ONE.as_ptr(), 1, BasicType::Uint64, target, place(number), Op::Sum) }
         };
         (1..=targets).try_for_each(|target| add(0, target))?;
         win.flush_all()?;
@@ -397,9 +397,8 @@ fn operations_without_an_atomic_share_round_trips() {
                 for (call, amos) in [("first", 2 * WORDS as u64), ("second", WORDS as u64)] {
                     let before = world.completion_polls();
                     // SAFETY: the flush completes the operation while the operands live.
-                    let bits = || unsafe {
-                        win.accumulate_elements(operands.as_ptr().cast(), WORDS, BasicType::Uint64, 1, 0, Op::Bor)
-                    };
+                    let bits =
+                        || unsafe { win.accumulate(operands.as_ptr().cast(), WORDS, BasicType::Uint64, 1, 0, Op::Bor) };
                     same(call, &cost(world, bits)?.amos, &amos)?;
                     win.flush(1)?;
                     let polls = world.completion_polls() - before;

@@ -94,10 +94,10 @@ fn items_of_contiguous_types_cost_as_much_as_an_array() {
             // SAFETY: each call completes its operation while the buffers live.
             let calls: [(&str, &dyn Fn() -> transom::Result<()>); 4] = unsafe {
                 [
-                    ("raccumulate", &|| win.raccumulate(single, many, Op::Sum)?.wait()),
-                    ("raccumulate of pairs", &|| win.raccumulate(from, at, Op::Sum)?.wait()),
-                    ("accumulate", &|| win.accumulate(from, at, Op::Sum)),
-                    ("rget_accumulate", &|| win.rget_accumulate(from, into, at, Op::Sum)?.wait()),
+                    ("raccumulate", &|| win.raccumulate_items(single, many, Op::Sum)?.wait()),
+                    ("raccumulate of pairs", &|| win.raccumulate_items(from, at, Op::Sum)?.wait()),
+                    ("accumulate", &|| win.accumulate_items(from, at, Op::Sum)),
+                    ("rget_accumulate", &|| win.rget_accumulate_items(from, into, at, Op::Sum)?.wait()),
                 ]
             };
             for (turn, (name, call)) in calls.into_iter().enumerate() {

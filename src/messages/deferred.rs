@@ -142,8 +142,8 @@ impl Messages {
     /// can't be sent; `None` for a message that the peer needs.
     pub(crate) fn defer(&self, to: Peer, bytes: Vec<u8>, token: Option<u64>) {
         let mut queue = locked(&self.deferred.queue);
-        // SeqCst: pairs with the SeqCst in `owes_answers`. Counted before the queue has the message,
-        // so that the count is never too small.
+        // SeqCst: pairs with the SeqCst in `owes_answers`. Counted before the queue has the
+        // message, so that the count is never too small.
         self.deferred.owed.fetch_add(1, Ordering::SeqCst);
         let number = queue.next;
         queue.next += 1;

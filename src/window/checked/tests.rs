@@ -148,7 +148,9 @@ fn add_and_store(win: &Window<i64>, meeting: &Barrier, flushes_all: bool) -> Res
         epoch.fetch_add(1, DATA, 1)?;
         if flushes_all { epoch.flush_all() } else { epoch.flush(1) }?;
         store(win);
-        (0..3).for_each(|_| drop(meeting.wait()));
+        (0..3).for_each(|_| {
+            meeting.wait();
+        });
         Ok(())
     })
 }
