@@ -342,9 +342,9 @@ impl Error {
         self
     }
 
-    /// The rank that has died, that can't be reached, or at which an operation has failed, as a
-    /// rank of the whole job; of several ranks the first. `None` if the error has another reason.
-    /// Operations on other ranks go on.
+    /// The rank that has died, that can't be reached, or to which the network has failed, as a rank
+    /// of the whole job; of several ranks the first. `None` if the error has another reason, as
+    /// where the target has refused an operation. Operations on other ranks go on.
     pub fn lost_rank(&self) -> Option<usize> {
         match self.kind() {
             ErrorKind::RankDied { ranks, .. } => ranks.first().copied(),

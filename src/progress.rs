@@ -341,13 +341,13 @@ impl Progress {
                     // Relaxed: a count.
                     self.late_wakes.fetch_add(1, Ordering::Relaxed);
                 }
-                if slept.is_zero() {
-                    self.times.polled_enough();
-                } else {
+                if !slept.is_zero() {
                     self.progressed();
                     if slept <= NAP {
                         self.times.adapt();
                     }
+                } else if polls > 0 {
+                    self.times.polled_enough();
                 }
                 return Ok(());
             }

@@ -111,10 +111,12 @@ fn the_actor_follows_the_windows_ranks() {
 #[test]
 fn a_window_of_one_node_is_not_registered_with_the_net() {
     run_on(Some(2), 4, &with(SimAmo::All(Coherence::DeviceOnly)), |world| {
+        // Parts of up to 16 MiB are registered as origin buffers of other windows.
+        const LONG: usize = (16 << 20) / 8 + 1;
         let node = world.subset(&world.node_ranks())?;
         let before = world.regions();
-        let win = Window::<u64>::allocate(&node, 8)?;
-        let shared = Window::<u64>::allocate_shared(&node, 8)?;
+        let win = Window::<u64>::allocate(&node, LONG)?;
+        let shared = Window::<u64>::allocate_shared(&node, LONG)?;
         same("regions of the net", &world.regions(), &before)?;
         let by_device = Window::<u64>::allocate_with(&node, 1, &Info::new().with("transom_atomics", "nic"))?;
         let across = Window::<u64>::allocate(world, 8)?;

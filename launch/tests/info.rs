@@ -190,7 +190,7 @@ fn all_ranks_use_a_provider_that_each_of_them_can_open() {
         assert!(warning.contains("not every rank can open it: rank 1: "), "{told}");
         assert!(told.contains("libfabric tcp;ofi_rxm"), "{told}");
     } else {
-        assert!(usual.contains("libfabric tcp") || usual.contains("libfabric.so.1"), "{usual}");
+        assert!(usual.contains("libfabric ") || usual.contains("libfabric.so.1"), "{usual}");
     }
 }
 

@@ -196,7 +196,9 @@
 //! accesses, each in 72 bytes. A later access to the same bytes replaces an earlier access that is
 //! no longer needed to find conflicts. If the checker must discard accesses that may still
 //! conflict, it reports their number at the end of the window. `TRANSOM_CHECK_RECORDS` sets the
-//! limit for other accesses; the limit for blocks is eight times as large. With `TRANSOM_CHECK` a
-//! process has at most 1024 windows, or 682 windows with counters of notified operations. The
-//! clocks of the counters take memory at each rank for each window with counters: 2.1 MiB in a job
-//! of 2 ranks, about 4 MiB with 4 to 32 ranks, and 16 MiB with 128 ranks.
+//! limit for other accesses; the limit for blocks is eight times as large. All records of a part
+//! take up to 37 MiB. Of these the kernel allocates only the pages in use: for the blocks at most
+//! four times the bytes that small accesses touch. With `TRANSOM_CHECK` a process has at most 1024
+//! windows, or 682 windows with counters of notified operations. The clocks of the counters take
+//! memory at each rank for each window with counters: 2.1 MiB in a job of 2 ranks, about 4 MiB with
+//! 4 to 32 ranks, and 16 MiB with 128 ranks.

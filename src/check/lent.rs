@@ -2,9 +2,8 @@
 //! begins with the call and ends with local completion. Until an operation is complete at its
 //! origin, the program must not write the buffer of a put, which the library may still read, and
 //! must not access the buffer of a get, which the library may still write (MPI-4.1 §12.3). This
-//! module compares the
-//! buffers of operations with each other. ThreadSanitizer checks the loads and stores of the
-//! program, if the program was compiled with it.
+//! module compares the buffers of operations with each other. ThreadSanitizer checks the loads and
+//! stores of the program, if the program was compiled with it.
 
 use std::collections::HashSet;
 use std::convert::Infallible;

@@ -177,6 +177,10 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         doze(true);
         let owes = || messages.owes_answers() || messages.keeps_answers();
         let owing = owes();
+        if owing {
+            // The sleep is short, and need not end for further answers.
+            doze(false);
+        }
         let limit = if owing { retry } else { IDLE };
         wire.wait_on(lane, rhythm.until_expected(Instant::now()).map_or(limit, |until| until.min(limit)));
         doze(false);
@@ -189,10 +193,8 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         let (mut sent, mut came) = (0, 0);
         for _ in 0..ROUNDS {
             // This thread awaits no completion: a call that does so polls for it.
-            let polled = match callers.reported(Awaited::Arrivals) {
-                Awaited::Arrivals => wire.poll_arrivals(lane, messages),
-                Awaited::Completions => wire.poll(lane, messages),
-            };
+            let is_asked = lane == Lane::Net && callers.reported(Awaited::Arrivals) == Awaited::Completions;
+            let polled = if is_asked { wire.poll(lane, messages) } else { wire.poll_arrivals(lane, messages) };
             let events = match polled {
                 Ok(events) => events,
                 Err(error) => {

@@ -12,6 +12,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use transom_fabric::{Tally, TallyRef};
 
+pub(in crate::window) use arguments::is_array;
 pub(crate) use arguments::{Accumulate, basic_type};
 use arguments::{check, is_padded};
 
@@ -377,7 +378,7 @@ impl Parts {
         self.note(target, at, &it.to, it.kind(), &mut counted_by)?;
         let offset = at.cast_unsigned();
         match (target.atomic(self, it.ty), it.one_element()) {
-            // As without the checker: most accumulates have one element.
+            // By the path of `accumulate_elements`, because most accumulates have one element.
             (Some(atomic), Some(operand)) if target.aligned(offset, it.ty) => {
                 atomic.one(index(offset), it.op, it.ty, operand);
             }

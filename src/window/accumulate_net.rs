@@ -12,7 +12,7 @@ use super::target::Target;
 use super::targets::Targets;
 use crate::buffers::Sink;
 use crate::datatype::Walk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::JobCore;
 use crate::memory::accumulate::{bytes_of, value};
 use crate::reduce::{BasicType, CompareSwap, Op, kernel};
@@ -190,7 +190,10 @@ impl<'t> ByNet<'t> {
             |scope| {
                 let into = scope.sink(&mut bytes);
                 elements.iter().enumerate().try_for_each(|(place, element)| {
-                    self.post_unordered(element.at, amo(element), &into.part(place * size, size), &tally)
+                    self.await_release();
+                    let (amo, into) = (amo(element), into.part(place * size, size));
+                    while !self.job.taken(self.memory.amo(element.at, amo, &into, &tally))? {}
+                    Ok::<_, Error>(())
                 })
             },
         )?;
@@ -200,21 +203,21 @@ impl<'t> ByNet<'t> {
 
     /// Posts an atomic of the net, in its order on its location (MPI-4.1 §12.7.2).
     fn post(&self, at: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Result<()> {
+        self.await_release();
         // Keeps the location marked until the port has counted the operation.
         let _posting = match self.busy {
             Some(busy) => Some(self.mark(busy, at)?),
             None => None,
         };
-        self.post_unordered(at, amo, into, tally)
+        while !self.job.taken(self.memory.amo(at, amo, into, tally))? {}
+        Ok(())
     }
 
-    /// Posts an atomic of the net in any order.
-    fn post_unordered(&self, at: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Result<()> {
+    /// Waits while another thread's flush holds operations on the target back.
+    fn await_release(&self) {
         if self.target.awaits_use() {
             drain::await_release(self.job, self.target);
         }
-        while !self.job.taken(self.memory.amo(at, amo, into, tally))? {}
-        Ok(())
     }
 
     /// Marks a location as busy. First waits for atomics in flight on it.

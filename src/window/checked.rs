@@ -129,7 +129,7 @@ impl Checked {
         let most = usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(16).saturating_add(64);
         let records = parts.job.settings.check.records.min(most);
         let room = if checker.watches() { records } else { 0 };
-        let memory = parts.job.wire.allocate(check::shadow_bytes(ranks, size, records, room))?;
+        let memory = parts.job.wire.reserve(check::shadow_bytes(ranks, size, records, room))?;
         Shadow::prepare(&memory, (parts.job.rank, ranks), size, records, room);
         let watched = (parts.flavor != Flavor::Dynamic).then(|| parts.own.local().clone());
         if let Some(part) = watched.as_ref().filter(|part| !part.is_empty()) {

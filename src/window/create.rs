@@ -377,9 +377,14 @@ fn copies(job: &JobCore, memory: Memory, model: Model) -> Result<(Memory, Option
     }
 }
 
+/// A part up to this size is registered with the net even if the net accesses no part of the
+/// window: the part may be the origin buffer of long transfers in other windows, which then need no
+/// registration. A failure of this registration does not matter.
+const LENT_BYTES: usize = 16 << 20;
+
 /// Registers a part for access by peers. For a part in a segment, access within the node is
 /// registered with the segment. `over_net`: whether the net accesses parts of the window. If not,
-/// the net does not pin the part's pages, which then lie where the program first touches them.
+/// the net does not pin a long part's pages, which then lie where the program first touches them.
 fn regions(
     job: &JobCore,
     flavor: Flavor,
@@ -392,7 +397,13 @@ fn regions(
         return Ok(Regions { shm: wire.register_addresses(), ..Regions::default() });
     }
     let shm = of_segment.map_or_else(|| wire.register_shm(memory), Ok)?;
-    let net = if over_net { wire.register_net(memory)? } else { None };
+    let net = if over_net {
+        wire.register_net(memory)?
+    } else if memory.len() <= LENT_BYTES {
+        wire.register_net(memory).unwrap_or_default()
+    } else {
+        None
+    };
     Ok(Regions { shm, net })
 }
 

@@ -17,8 +17,10 @@ use crate::messages::{
 };
 use crate::transport::{Lane, Net};
 
-/// Number of polls between two searches for the requests that a wait awaits.
+/// Number of polls between two searches for the requests that a wait awaits, and the turn of the
+/// first search: often the first poll brings the awaited reply.
 const TURNS_BETWEEN_SEARCHES: u32 = 16;
+const FIRST_SEARCH: u32 = 2;
 /// The most replies with data that the origins of a window together may await from one target.
 const MAX_REPLIES_OF_ALL: u64 = 8192;
 /// The least number of these for an origin: enough to keep a busy target busy.
@@ -87,11 +89,10 @@ impl Parts {
         let end = messages.next_token();
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let (mut failed, mut turns) = (0, 0u32);
-        // A search visits the requests to all ranks, so it is seldom repeated: often a reply comes
-        // before the first one.
+        // A search visits the requests to all ranks, so it is seldom repeated.
         while is_ahead() {
             turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(TURNS_BETWEEN_SEARCHES) && !messages.waits_for_more(to, end, most) {
+            if turns % TURNS_BETWEEN_SEARCHES == FIRST_SEARCH && !messages.waits_for_more(to, end, most) {
                 return Ok(());
             }
             self.job.pause_before_retry(&mut failed)?;

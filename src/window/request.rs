@@ -172,7 +172,9 @@ impl Request {
             return true;
         }
         // A device may keep a completion to itself until it is asked for.
-        if let Some(job) = self.job() {
+        if !self.awaits_counter()
+            && let Some(job) = self.job()
+        {
             job.progress.ask();
         }
         false

@@ -118,7 +118,9 @@ impl Attempt<'_> {
         let (tally, origin) = (Tally::new(), self.origin);
         let failed = |why: String| FabricError::failed("probing a write with remote CQ data", Cause::Setup(why));
         let number = Immediate::new(1).ok_or_else(|| failed("no number".into()))?;
-        self.complete(&tally, || origin.port().put_immediate(to, 0, &[0; 8], number, &tally))
+        // Notices behind other operations have no data.
+        let data: &[u8] = if sent.is_multiple_of(2) { &[] } else { &[0; 8] };
+        self.complete(&tally, || origin.port().put_immediate(to, 0, data, number, &tally))
             .map_err(|error| failed(format!("{error:#}")))?;
         self.idle.port().settle(&self.heard)?;
         if self.heard.0.get() == sent {

@@ -28,7 +28,7 @@
 //! **Messages**, and puts with an immediate, are sent only if their receiver has posted a receive
 //! for them (`credits`). All connections of a process share its receives.
 //!
-//! **Memory.** A process has 8 MiB of buffers, 2 MiB for incoming messages, and a completion queue
+//! **Memory.** A process has 8 MiB of buffers, 3 MiB for incoming messages, and a completion queue
 //! of 5120 entries of 64 bytes. A connected peer takes 64 requests of 128 bytes at the device
 //! (8 KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records of 48 bytes (3 KiB), and some
 //! 3 KiB for objects here and in the kernel: 14 KiB in total (Soft-RoCE: 26 KiB). A process with

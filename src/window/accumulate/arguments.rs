@@ -66,6 +66,15 @@ impl<'a> Accumulate<'a> {
         for len in [from.as_ref().map(Source::len), into.as_ref().map(Sink::len)].into_iter().flatten() {
             holds(call, len, 0, &layout)?;
         }
+        if is_array(items, ty)
+            && is_array(to, ty)
+            && let (Some(len), Some(at_target)) = (items.size().checked_mul(count), to.size().checked_mul(to_count))
+        {
+            // A buffer may be longer than its items.
+            let from = from.map(|bytes| Outgoing::contiguous(bytes.part(0, len)));
+            let into = into.map(|bytes| Incoming::contiguous(bytes.part(0, len)));
+            return Ok(Accumulate { call, op, ty, from, into, to: Layout::Bytes(at_target) });
+        }
         let from = from.map(|bytes| Outgoing { bytes, low: 0, layout });
         let into = into.map(|bytes| Incoming { bytes, low: 0, layout });
         Ok(Accumulate { call, op, ty, from, into, to: Layout::Items(to, to_count) })
@@ -98,6 +107,11 @@ impl<'a> Accumulate<'a> {
             len: self.to.len(),
         })
     }
+}
+
+/// Whether any number of items of a datatype is an array of `ty`, without padding.
+pub(in crate::window) fn is_array(of: &Datatype, ty: BasicType) -> bool {
+    of.is_contiguous() && of.uniform() == Some(ty) && ty.size() == ty.extent()
 }
 
 /// Whether an array of `len` bytes has padding between its elements or after the last one.

@@ -147,7 +147,10 @@ impl Checked {
     /// A flush without an access in flight: operations that were complete in their calls come
     /// before the flag that this rank may store next into its own part.
     pub(super) fn flushes(&self, checker: &Checker, which: Completed<'_>) {
-        if matches!(which, Completed::All) && !checker.has_seen_atomics() && self.own().may_have_flags() {
+        if matches!(which, Completed::All | Completed::Fetching)
+            && !checker.has_seen_atomics()
+            && self.own().may_have_flags()
+        {
             drop(checker.release_by_operation());
         }
     }

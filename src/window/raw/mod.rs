@@ -35,9 +35,8 @@ pub use items::{At, Items};
 /// A window of bytes with a method for each of MPI's calls: explicit epochs, assertions, datatypes
 /// as values, buffers by address. Sizes and displacement units may differ between ranks (MPI-4.1
 /// §12.2.1). Operations that may use a buffer after their call are unsafe. New programs should
-/// begin with [`Window`](crate::Window), which needs no unsafe call; dynamic windows and
-/// accumulates with datatypes exist only here. [`book::mpi`](crate::book::mpi) lists the methods by
-/// MPI's names.
+/// begin with [`Window`](crate::Window), which needs no unsafe call; dynamic windows exist only
+/// here. [`book::mpi`](crate::book::mpi) lists the methods by MPI's names.
 ///
 /// ```
 /// use transom::{Assert, Info, RawWindow};

@@ -1,13 +1,12 @@
 //! The byte-level window's operations, with and without requests. The caller promises that buffers
 //! stay valid.
 
-use super::super::accumulate::{Accumulate, MAX_ELEMENT_BYTES, basic_type};
+use super::super::accumulate::{Accumulate, MAX_ELEMENT_BYTES, basic_type, is_array};
 use super::super::permit::Permit;
 use super::super::request::Request;
 use super::super::transfer::{CountedBy, Incoming, Outgoing};
 use super::{At, Items, RawWindow};
 use crate::buffers::{Sink, Source};
-use crate::datatype::Datatype;
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::memory::accumulate::{bytes_of, value};
 use crate::memory::layout::Layout;
@@ -550,11 +549,6 @@ fn elements(call: &'static str, op: Op, ty: BasicType, count: usize) -> Result<u
     let refused = || Error::argument(Class::Count, call, ArgumentError::TooManyElements { count, size });
     let whole = count.checked_mul(size).ok_or_else(refused)?;
     Ok(whole.saturating_sub(size - ty.size()))
-}
-
-/// Whether any number of items of a datatype is an array of `ty`, without padding.
-fn is_array(of: &Datatype, ty: BasicType) -> bool {
-    of.is_contiguous() && of.uniform() == Some(ty) && ty.size() == ty.extent()
 }
 
 fn one_element(call: &'static str, ty: BasicType, len: usize) -> Result<()> {

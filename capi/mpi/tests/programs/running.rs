@@ -92,6 +92,7 @@ pub(crate) fn refused(run: &Run, words: &str) -> String {
     }
     let printed = printed(&output);
     assert!(!output.status.success() && output.status.code() != Some(124), "{}\n{printed}", output.status);
+    assert!(!printed.contains("watchdog: rank "), "it hung:\n{printed}");
     assert!(printed.contains(words) && !printed.contains("not ok "), "{printed}");
     printed
 }

@@ -13,6 +13,7 @@ pub(super) fn alone(host: &'static Host) {
         // Also without the library, the get of MPICH 4.0 has wrong data.
         let printed = if host.name == "mpich" { printed(&run.output()) } else { verified(&run, false) };
         assert!(printed.contains("ok a window of a session alone"), "{printed}");
+        assert!(!printed.contains("watchdog: rank "), "it hung:\n{printed}");
         assert_eq!(printed.matches("the program uses sessions alone").count(), warnings, "{printed}");
     }
 }
