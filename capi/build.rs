@@ -1,6 +1,6 @@
-//! Gives the shared library its name for the dynamic linker. Its number is the version of the
-//! interface, which `capi/install` also computes: before 1.0 a minor version may change the
-//! interface, so the number has both parts.
+//! Sets the SONAME of the shared library, which `capi/install` computes in the same way. Its number
+//! is the version of the interface: the major version, and before 1.0 also the minor version, which
+//! may then change the interface.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -342,9 +342,10 @@ impl Error {
         self
     }
 
-    /// The rank that has died, that can't be reached, or to which the network has failed, as a rank
-    /// of the whole job; of several ranks the first. `None` if the error has another reason, as
-    /// where the target has refused an operation. Operations on other ranks go on.
+    /// The lost rank, as a rank of the whole job: the rank that has died, that can't be reached, or
+    /// at which the network could not perform an operation. If several ranks have died, the first
+    /// of them. `None` if the error has another reason, for example if the target has refused an
+    /// operation. Operations on other ranks go on.
     pub fn lost_rank(&self) -> Option<usize> {
         match self.kind() {
             ErrorKind::RankDied { ranks, .. } => ranks.first().copied(),

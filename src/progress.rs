@@ -181,8 +181,8 @@ impl Progress {
         taken.map(|taken| taken > 0)
     }
 
-    /// Makes a later poll report completions, for a program that looks whether its operation is
-    /// complete and makes progress by other calls.
+    /// Makes the next poll report completions too. For a program that asks whether its operation is
+    /// complete, but makes progress only by calls that poll for arrivals.
     pub(crate) fn ask(&self) {
         self.callers.ask();
     }
@@ -241,9 +241,10 @@ impl Progress {
         taken
     }
 
-    /// [`leave`](Progress::leave) that wakes a progress thread only once for the same answers.
-    /// `owed`: whether there were answers to send before the call's poll. A progress thread may
-    /// have sent them and gone to sleep before the poll left further ones.
+    /// Like [`leave`](Progress::leave), but wakes the progress threads only once for the same
+    /// answers. `owed`: whether answers waited to be sent before the call's poll. The threads know
+    /// of these answers. A thread that sleeps until an arrival is woken nevertheless, because it
+    /// may have sent them, and the poll may have left further ones.
     fn leave_since(&self, owed: bool) {
         if !owed || [Lane::Net, Lane::Shm].iter().any(|&lane| self.callers.is_dozing(lane)) {
             self.leave();
@@ -257,7 +258,7 @@ impl Progress {
             self.wire.wake(Lane::Net);
             self.wire.wake(Lane::Shm);
         } else if self.messages.keeps_answers() && self.callers.is_dozing(Lane::Net) {
-            // A thread that does not doze finds the answers when its sleep ends.
+            // A thread that is not dozing sleeps only briefly, and then finds the answers.
             self.wire.wake(Lane::Net);
         }
     }

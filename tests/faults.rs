@@ -99,7 +99,7 @@ fn names(error: &str, rank: usize) -> bool {
     })
 }
 
-/// The other tests would notice an error that names another rank.
+/// Tests of [`names`]: an error that names another rank does not count as one about this rank.
 fn numbers_of_ranks_in_errors() {
     let found = |error| (0..RANKS).filter(|&rank| names(error, rank)).collect::<Vec<_>>();
     assert_eq!(found("rank 2 on host1 died"), [2]);

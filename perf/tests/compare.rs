@@ -1,6 +1,6 @@
-//! `transom-perf compare` as a user runs it, on the MPIs of this machine; ignored without one, or
-//! without a library for one that the tests of MPI programs have built, as ci/test does first. The
-//! test does not judge the numbers.
+//! `transom-perf compare` as a user runs it, on the MPIs of this machine. Tests are ignored without
+//! an MPI, and those that need the interposition library also without this library. The tests of
+//! MPI programs build it, and ci/test runs these first. No test judges the numbers.
 //!
 //! Route: program.
 

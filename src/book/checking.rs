@@ -197,8 +197,8 @@
 //! no longer needed to find conflicts. If the checker must discard accesses that may still
 //! conflict, it reports their number at the end of the window. `TRANSOM_CHECK_RECORDS` sets the
 //! limit for other accesses; the limit for blocks is eight times as large. All records of a part
-//! take up to 37 MiB. Of these the kernel allocates only the pages in use: for the blocks at most
-//! four times the bytes that small accesses touch. With `TRANSOM_CHECK` a process has at most 1024
-//! windows, or 682 windows with counters of notified operations. The clocks of the counters take
-//! memory at each rank for each window with counters: 2.1 MiB in a job of 2 ranks, about 4 MiB with
-//! 4 to 32 ranks, and 16 MiB with 128 ranks.
+//! take up to 37 MiB, of which the kernel allocates only the pages in use. Records of blocks take
+//! one page of 4 KiB for each KiB of the part in which there is a small access. With
+//! `TRANSOM_CHECK` a process has at most 1024 windows, or 682 windows with counters of notified
+//! operations. The clocks of the counters take memory at each rank for each window with counters:
+//! 2.1 MiB in a job of 2 ranks, about 4 MiB with 4 to 32 ranks, and 16 MiB with 128 ranks.

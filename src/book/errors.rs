@@ -64,8 +64,8 @@
 //!
 //! A failure is reported once: by the first wait for a request, flush or end of an epoch that
 //! completes the operation. A call that completes operations on several targets returns the first
-//! failure, and the others count as reported. There are no error handlers: an error is a value, and
-//! `?` passes it on.
+//! failure. The other failures then count as reported. There are no error handlers: an error is a
+//! value, and `?` passes it on.
 //!
 //! # The death of a rank
 //!
@@ -73,7 +73,7 @@
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), and a machine that does not answer as
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
 //! gets no report. A flush and the end of an epoch first complete the operations on live ranks.
-//! [`Error::lost_rank`](crate::Error::lost_rank) has the rank's number.
+//! [`Error::lost_rank`](crate::Error::lost_rank) returns the number of the lost rank.
 //!
 //! Most launchers end the job before such an error is printed; `transom-run --grace SECONDS` gives
 //! the other ranks time to report it. The section "When a rank fails" of docs/running.md has the

@@ -40,9 +40,10 @@
 //!
 //! # Adding to scattered elements
 //!
-//! The accumulate family takes datatypes too. Programs that assemble a matrix, or deposit particles
-//! on a grid, add many numbers to elements of another rank whose places have no pattern. One
-//! [`accumulate_items`](crate::Access::accumulate_items) does this for all places of a rank:
+//! The accumulate family takes datatypes too. A program that assembles a matrix, or deposits
+//! particles on a grid, adds many numbers to elements of another rank. The places of these elements
+//! have no pattern. One [`accumulate_items`](crate::Access::accumulate_items) adds all numbers for
+//! one rank:
 //!
 //! ```
 //! use transom::{At, BasicType, Datatype, Window, ops};
@@ -95,7 +96,7 @@
 //!   them: a byte that two items share then gets the value of one of the two.
 //! - The items must lie within the target's part (`RmaRange`), and in a typed window within the
 //!   origin's slice (`Count`).
-//! - The accumulate family requires one basic type throughout (`Type`); in a `Window<T>` this is
-//!   that of `T`.
+//! - The accumulate family requires one basic type in all datatypes (`Type`). In a `Window<T>` it
+//!   is the basic type of `T`.
 //!
 //! [`costs`](super::costs) says how many remote operations a layout takes.

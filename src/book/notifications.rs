@@ -45,9 +45,11 @@
 //! [`raccumulate_notify`](crate::Passive::raccumulate_notify) and
 //! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get means
 //! that the origin has read the data, so the target may overwrite the data. A notified operation of
-//! no elements only changes the counter. With layouts there are
-//! [`put_items_notify`](crate::Passive::put_items_notify) and the like, and with requests that own
-//! their buffers [`rget_owned_notify`](crate::Passive::rget_owned_notify) and
+//! no elements only changes the counter. The forms with layouts are
+//! [`put_items_notify`](crate::Passive::put_items_notify),
+//! [`get_items_notify`](crate::Passive::get_items_notify) and
+//! [`accumulate_items_notify`](crate::Passive::accumulate_items_notify). The forms whose requests
+//! own their buffers are [`rget_owned_notify`](crate::Passive::rget_owned_notify) and
 //! [`rget_accumulate_owned_notify`](crate::Passive::rget_accumulate_owned_notify).
 //!
 //! A counter only grows, until [`reset`](crate::Notices::reset) reads and zeroes it in one step.

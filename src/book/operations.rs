@@ -105,10 +105,11 @@
 //!
 //! # A sum over all ranks in each step
 //!
-//! [`Job::all_reduce`](crate::Job::all_reduce) gives all ranks a sum or a maximum, and creates two
+//! [`Job::all_reduce`](crate::Job::all_reduce) gives all ranks a sum or a maximum, but creates two
 //! windows in each call. A program that needs a sum in each step, for example to learn whether any
-//! rank still has work, keeps a window for it. Three elements in turn suffice: while one is added
-//! to, the next is already zero, and slow ranks may still read the one before.
+//! rank still has work, should keep one window for all steps. The steps use three elements in turn.
+//! While the ranks add to one element, the next element is already zero, and slow ranks may still
+//! read the previous one.
 //!
 //! ```
 //! let world = transom::init()?;

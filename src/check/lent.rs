@@ -159,8 +159,8 @@ impl Buffers {
         let (start, kind) = (address as u64, kind.buffer(written));
         let access = Access { start, end: start + len as u64, kind, origin: 0, place: place.number };
         let (locked, last) = (self.locked(), loans.last().and_then(|loan| loan.record));
-        // One record stands for repeated reads of a buffer. It has been compared with the records
-        // of all earlier uses, and later uses are compared with it.
+        // One record stands for repeated reads of a buffer. This record has been compared with the
+        // records of all earlier uses, and all later uses are compared with this record.
         if let Some((_, record)) = last.filter(|&(last, record)| !written && last == access && locked.is(record)) {
             loans.push(Loan { record: Some((access, record)), ..Loan::of(it) });
             return;

@@ -20,8 +20,8 @@ const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// seldom take longer: a look at them in between would delay one of them. The end of a single
 /// longer call wakes the thread.
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
-/// [`KEEP_AWAY_MAX`] where calls or posts are dense: at least one in each [`DENSE`] on average; and
-/// where the thread finds a caller inside at each check. Such calls serve origins soon enough.
+/// [`KEEP_AWAY_MAX`] where a call is running at each check of the thread, or where calls or posts
+/// are dense: at least one in each [`DENSE`] on average. Such calls serve origins soon enough.
 /// Dense posts and the thread would wait for the same locks of the net.
 const KEEP_AWAY_DENSE: Duration = Duration::from_micros(1024);
 const DENSE: Duration = Duration::from_micros(64);
@@ -91,9 +91,9 @@ impl Callers {
         self.dozing[lane as usize].load(Ordering::SeqCst)
     }
 
-    /// Notes that the program looks whether an operation is complete, without a poll of its own.
+    /// Notes that the program has asked whether an operation is complete, by a call without a poll.
     pub(super) fn ask(&self) {
-        // Relaxed both: whoever polls later takes the completion.
+        // Relaxed both: any later poll takes the completion.
         if !self.asked.load(Ordering::Relaxed) {
             self.asked.store(true, Ordering::Relaxed);
         }
@@ -178,7 +178,7 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         let owes = || messages.owes_answers() || messages.keeps_answers();
         let owing = owes();
         if owing {
-            // The sleep is short, and need not end for further answers.
+            // The sleep is short, so a caller need not wake this thread for further answers.
             doze(false);
         }
         let limit = if owing { retry } else { IDLE };

@@ -7,9 +7,9 @@ use std::time::Duration;
 const SPIN: Duration = Duration::from_micros(50);
 /// Maximum polling time if replies arrive soon after polling ends.
 const SPIN_MAX: Duration = Duration::from_micros(400);
-/// The number of consecutive replies after the longest polling from which on calls sleep early. A
-/// single late reply, such as one that other programs delay, changes nothing: the sleeps until the
-/// polling is long again would delay the next replies.
+/// Calls sleep early again after this number of consecutive replies that came after the longest
+/// polling. A single late reply, which may be due to other programs, changes nothing: calls would
+/// sleep until the polling time has grown again, and each sleep delays a reply.
 const LATE_REPLIES: u32 = 4;
 /// Maximum polling time if sleeps keep ending early, because origins access this rank's memory
 /// without a completion here.

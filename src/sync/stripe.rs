@@ -41,8 +41,9 @@ const FREE_GATE_OPEN: u32 = 1 << 30;
 /// Largest number of CPU pauses between two polls of a lock. The number of pauses doubles from poll
 /// to poll, so that waiters disturb the holder less the longer they wait.
 const LONGEST_PAUSE: u32 = 64;
-/// Number of polls before the waiter yields; the second one where ranks share cores.
+/// Number of polls before the waiter yields.
 const SPINS: u32 = 64;
+/// [`SPINS`] where ranks share cores.
 const SPINS_CROWDED: u32 = 4;
 /// Number of polls before the waiter sleeps.
 const YIELDED: u32 = 128;
@@ -60,7 +61,7 @@ static OWN: AtomicU32 = AtomicU32::new(0);
 static CROWDED: AtomicBool = AtomicBool::new(false);
 
 /// From now on, locks that this process takes have its number. `crowded`: ranks of this machine
-/// share cores, so that waiters give theirs up soon: the holder may need it.
+/// share cores. Waiters then yield their core early, because the holder may need the core.
 pub(crate) fn begin(crowded: bool) {
     // Relaxed both: a lock that this process took earlier lacks the number, and the second value
     // decides only how waiters wait.

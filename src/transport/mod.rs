@@ -256,9 +256,8 @@ impl Net {
         matches!(self, Net::Ofi(domain) if domain.uses_ip())
     }
 
-    /// Whether a rank must call `progress` from the start on: for its operations, so that other
-    /// ranks can connect to it, or to take notices, of which an origin may leave only a number
-    /// unread.
+    /// Whether a rank must call `progress` from the start on: because operations on it need calls,
+    /// because other ranks connect to it, or because the number of unread notices is limited.
     pub(crate) fn needs_service(&self) -> bool {
         let takes_notices = matches!(self, Net::Ofi(_)) && self.has_immediates();
         matches!(self, Net::Verbs(_)) || !self.passive_target() || takes_notices

@@ -377,9 +377,9 @@ fn copies(job: &JobCore, memory: Memory, model: Model) -> Result<(Memory, Option
     }
 }
 
-/// A part up to this size is registered with the net even if the net accesses no part of the
-/// window: the part may be the origin buffer of long transfers in other windows, which then need no
-/// registration. A failure of this registration does not matter.
+/// A part of up to this size is registered even if the net accesses no part of the window. Long
+/// transfers in other windows whose origin buffers lie in the part then need no registration of
+/// their own. A failure of this registration is ignored.
 const LENT_BYTES: usize = 16 << 20;
 
 /// Registers a part for access by peers. For a part in a segment, access within the node is

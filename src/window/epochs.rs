@@ -113,9 +113,9 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Runs `body` in an epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1).
-    /// [`FenceEpoch::fence`] separates phases within the epoch: a loop within one epoch makes one
+    /// [`FenceEpoch::fence`] separates phases within the epoch. A loop within one epoch needs one
     /// fence in each step, and a loop around this call two. Collective. The closing fence also runs
-    /// if `body` fails, because the other ranks wait in it.
+    /// if `body` fails, because the other ranks wait in this fence.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, or an error of completion.
@@ -235,8 +235,8 @@ impl<'scope, 'env, T> Access<'scope, 'env, T> {
 impl<T> FenceEpoch<'_, '_, T> {
     /// Ends one phase and begins the next (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective. On return
     /// the operations that all ranks called in the phase before are complete, at origin and target.
-    /// Their buffers stay borrowed until the epoch ends. A program that changes a buffer between
-    /// two fences calls its operations in an [`Access::scope`]:
+    /// Buffers of operations stay borrowed until the epoch ends. To change a buffer between two
+    /// fences, call its operations in an [`Access::scope`]:
     ///
     /// ```
     /// # let world = transom::init()?;

@@ -17,9 +17,9 @@ use crate::messages::{
 };
 use crate::transport::{Lane, Net};
 
-/// Number of polls between two searches for the requests that a wait awaits, and the turn of the
-/// first search: often the first poll brings the awaited reply.
+/// A wait searches for requests without a reply after each such number of polls.
 const TURNS_BETWEEN_SEARCHES: u32 = 16;
+/// The poll of the first search: the first poll alone often brings the awaited reply.
 const FIRST_SEARCH: u32 = 2;
 /// The most replies with data that the origins of a window together may await from one target.
 const MAX_REPLIES_OF_ALL: u64 = 8192;

@@ -16,9 +16,9 @@ use crate::reduce::ops::Reduction;
 /// The calls that exist only in passive epochs, those of `lock` and `lock_all` (MPI-4.1 §12.5.3):
 /// flushes, operations with requests, and notified operations.
 ///
-/// A call whose name begins with `r` returns a request. It borrows its buffers until the epoch or
-/// scope ends; if its name ends in `_owned`, it takes a buffer, which the request gives back
-/// ([requests](crate::book::requests)).
+/// A call whose name begins with `r` returns a request, and borrows its buffers until the epoch or
+/// scope ends. A call with `_owned` in its name takes a buffer instead, which the request gives
+/// back ([requests](crate::book::requests)).
 #[derive(Debug)]
 pub struct Passive<'scope, 'env: 'scope, T>(pub(super) Access<'scope, 'env, T>);
 

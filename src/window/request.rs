@@ -171,7 +171,7 @@ impl Request {
         if self.is_over() {
             return true;
         }
-        // A device may keep a completion to itself until it is asked for.
+        // Over verbs only a poll for completions reports the completion of an unsignaled put.
         if !self.awaits_counter()
             && let Some(job) = self.job()
         {

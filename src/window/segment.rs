@@ -103,8 +103,8 @@ impl Announced {
             let _ = transport::advise_huge(&segment);
         }
         // The rank in whose part a page begins touches the page first, so that the page is on that
-        // rank's NUMA node. If all is in one rank's part, other ranks may be meant to use it, and
-        // long memory gets its pages where the program first touches them.
+        // rank's NUMA node. If one rank's part is the whole segment, other ranks are likely to use
+        // it, so the pages of a long segment are left to the first touch by the program.
         let is_shared_out = memory.len() < segment.len();
         if job.wire.populates(segment.len(), is_shared_out) {
             transport::touch(&memory)?;

@@ -32,9 +32,9 @@ const MAX_ENDING_BYTES: usize = 16384;
 /// flight on. With fewer, each put is posted: the notice may be sent directly after posted puts,
 /// but has to wait for the reply to a message.
 const AHEAD_OF_NOTICES: u64 = 6;
-/// Number of operations in flight to a target. Above it, a new message waits if it has several
-/// operations, or if its reply carries data; in windows of many ranks earlier, if its reply carries
-/// data.
+/// Number of operations in flight to a target above which a new message waits, if the message has
+/// several operations, or if its reply carries data. In windows of many ranks messages whose
+/// replies carry data wait earlier ([`Parts::bound_replies`]).
 pub(super) const MAX_IN_FLIGHT: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when

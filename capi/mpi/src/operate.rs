@@ -417,8 +417,8 @@ impl Window {
     }
 
     /// Whether a call that fetches a value from a rank returns before it has the value: over a net,
-    /// and within a node by the device, so that many such calls share a round trip; and under the
-    /// conflict checker.
+    /// and within a node if the device performs accumulates. Many such calls then share a round
+    /// trip. Under the conflict checker this holds for all ranks.
     #[inline]
     fn fetches_late(&self, rank: usize) -> bool {
         let by_net = || self.raw.route(rank).is_ok_and(|route| route == Route::Net);

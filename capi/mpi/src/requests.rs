@@ -76,8 +76,8 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
         Err(failure) => return windows::raise_at(&failure, win, target),
     };
     // For the conflict checker a program knows that the operation is complete only after a wait, so
-    // it gets a request to wait for. `is_complete` makes no progress, so that consecutive
-    // operations can share a message.
+    // the program gets a request to wait for. `is_known_complete` makes no progress and requests no
+    // poll, so that consecutive operations can share a message.
     let is_done = !edges::is_on() && request.is_known_complete() && !request.has_failed();
     let done_at_once = if is_done { request.test() } else { Ok(false) };
     if let Ok(true) = done_at_once {

@@ -124,7 +124,8 @@ fn swept(host: &'static Host, sweep: &Sweep, form: &Form) {
     judge.conclude(sweep.name, !form.is_full && form.env.is_empty());
 }
 
-/// Fails unless the library serves a job: the MPI alone would have its own outcomes twice.
+/// Fails unless the library serves a job. Otherwise the sweep would compare the outcomes of the MPI
+/// alone with themselves.
 fn joins(run: Run) {
     let no_case = vec!["run".to_owned(), "1-0".to_owned()];
     let output = run.info().given(no_case, LIMIT_OF_NOTHING).output();

@@ -4,15 +4,15 @@
 //! **Flow control.** An overflow of a queue is fatal (man fi_cq, `Rules::room_for_notices`), and a
 //! target that computes reads no entries. Half of the target's shortest queue is therefore divided
 //! among the ranks of the job: an origin has at most its *share* of unread entries there. The
-//! target states the share in its address, and counts the notices of each origin that it has taken,
-//! in a table in registered memory. An origin counts the notices that it has sent. When half of its
-//! share is used, it reads its word of the table, by one read, in which the target's CPU takes no
-//! part over a device. The target need not know how to reach the origin.
+//! target states the share in its address. A table in the target's registered memory has the number
+//! of notices that the target has taken from each origin. An origin counts the notices that it has
+//! sent. When half of its share is used, the origin reads its word of the table. Over a device the
+//! target's CPU takes no part in the read. The target need not know how to reach the origin.
 //!
-//! **Failures.** A notice whose put has failed is counted back, because the target will not count
-//! it. If it has arrived nevertheless, the target's count shows this as soon as it exceeds the
-//! origin's. A read that fails gives the next post without share an error instead of an endless
-//! wait; the post after it reads again.
+//! **Failures.** A notice whose put has failed is subtracted from the origin's count, because the
+//! target will not count the notice. If the notice has arrived nevertheless, the target's count may
+//! exceed the origin's, and a read then raises the origin's count. If a read fails, the next post
+//! without share returns the error instead of waiting for ever, and the post after it reads again.
 //!
 //! **No deadlock:** a read needs no room in a queue of the target. A target counts notices in
 //! `progress`, which waits for nothing.
@@ -97,7 +97,7 @@ impl Notices {
         Table { key: self.registration.key(), base, share: self.share }
     }
 
-    /// Lets notices go to a peer with this table, if it has one.
+    /// Permits notices to a peer, if the peer has a table.
     pub(crate) fn meet(&self, peer: Peer, table: Table) {
         if table.share == 0 {
             return;
@@ -116,7 +116,7 @@ impl Notices {
         self.peers.get(peer).map(|(_, line)| line)
     }
 
-    /// Counts back a notice to a peer, whose put has failed.
+    /// Subtracts a notice whose put has failed from the count of its peer.
     pub(crate) fn put_back(&self, peer: Peer) {
         if let Some(line) = self.line(peer) {
             line.put_back();
@@ -172,7 +172,7 @@ impl Line {
         self.sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Counts back a notice that was not sent, or whose put has failed.
+    /// Subtracts a notice that was not sent, or whose put has failed.
     pub(crate) fn put_back(&self) {
         self.sent.fetch_sub(1, Ordering::Relaxed);
     }
@@ -188,7 +188,7 @@ impl Line {
     pub(crate) fn read(&self, taken: Option<u64>) {
         if let Some(taken) = taken {
             self.taken.fetch_max(taken, Ordering::Relaxed);
-            // The peer has counted notices that were counted back here.
+            // The peer has counted notices that were subtracted here.
             self.sent.fetch_max(taken, Ordering::Relaxed);
             self.take_fault();
         }

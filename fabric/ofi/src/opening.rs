@@ -115,8 +115,9 @@ impl OfiDomain {
     }
 }
 
-/// Opens a provider that was found. If puts are to carry notices, but this does not work, the
-/// provider is opened without it: the user may have turned it on for another library.
+/// Opens a provider that was found. If puts are to carry notices, but the probe of such a put
+/// fails, the provider is opened without notices: the user may have set the variable for another
+/// library.
 fn open_found(
     library: &Arc<Library>,
     options: &OfiOptions,

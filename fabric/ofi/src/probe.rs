@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// Time limit of an operation on a target that is polled.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Puts that carry a notice. One notice may come in time by chance.
+/// Number of tested puts that carry a notice. A single notice may come in time by chance.
 const NOTICES: usize = 16;
 
 /// The result of a probe.
@@ -110,10 +110,10 @@ struct Attempt<'d> {
 }
 
 impl Attempt<'_> {
-    /// Tests put number `sent` that carries a notice: a provider may state the size of the data,
-    /// and refuse each such write or report none. The notice must be there once the put is
-    /// complete, because a counter includes the notices of all puts that were complete before it is
-    /// read.
+    /// Tests a put that carries a notice, the one with number `sent`. A provider that states a size
+    /// of remote CQ data may refuse such writes, or report no notice. The notice must be there once
+    /// the put is complete, because a counter includes the notices of all puts that were complete
+    /// before the counter is read.
     fn notify(&mut self, to: &OfiRemote, sent: usize) -> Result<(), FabricError> {
         let (tally, origin) = (Tally::new(), self.origin);
         let failed = |why: String| FabricError::failed("probing a write with remote CQ data", Cause::Setup(why));

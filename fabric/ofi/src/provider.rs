@@ -116,7 +116,8 @@ fn query(library: &Arc<Library>, name: &str, progress: &[u32], criteria: &Criter
     let mut last = -sys::FI_ENODATA;
     for hints in rules.hints(name, source.as_deref(), progress, share.is_some()) {
         match library.query(&hints) {
-            // Later hints do not request what would have a cost and no use.
+            // The provider accepts the hints, but can't carry notices. Later hints do not request
+            // notices, whose cost would have no use.
             Ok(list) if hints.data > 0 && !list.iter().all(|info| Offer::of(info).can_carry()) => {}
             // The name is compared because 1.17 answers `tcp` with `tcp;ofi_rxm`.
             Ok(mut list) if list.first().is_some_and(|info| info.provider() == name) => {

@@ -1,6 +1,6 @@
 //! The lengths of a provider's queues, which the user's variables change. Plain data.
 
-/// A queue of the provider's, which the target empties when it reads its completion queue. An
+/// A queue of the provider, which is emptied when the process reads its completion queue. An
 /// overflow ends the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Events {

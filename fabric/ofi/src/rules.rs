@@ -78,13 +78,14 @@ pub(crate) struct Carried {
 /// Whether puts carry notices, so that `Limits::immediates` is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrying {
-    /// If the provider's rules say so, the queues have room, and a probe finds that it works.
+    /// Puts carry notices if the provider's rules say so, the user permits it, the queues have
+    /// room, and a probe succeeds.
     ByRules,
-    /// As another rank has found. If puts carry notices there and can't do so here, opening fails:
-    /// ranks must not differ.
+    /// The decision of rank 0. If puts are to carry notices and can't do so here, opening fails,
+    /// because ranks must not differ.
     Known(bool),
-    /// As [`Carrying::ByRules`], whatever the rules say: tests turn it on for providers that gain
-    /// nothing by it.
+    /// Like [`Carrying::ByRules`], but also for providers whose rules have no such puts, and
+    /// without the user's permission. For tests.
     Tried,
 }
 
@@ -367,8 +368,9 @@ impl Rules {
         }))
     }
 
-    /// Whether puts are to carry notices. If the user has each access to a region add an event to
-    /// the queue of [`Carried::events`], they are not: a share of this queue would bound nothing.
+    /// Whether puts are to carry notices. They are not if each access to a region adds an event to
+    /// the queue of [`Carried::events`] (a variable of the user): shares would then not prevent an
+    /// overflow of this queue.
     pub(crate) fn carries(&self, carrying: Carrying, version: u32, variable: impl Fn(&str) -> Option<String>) -> bool {
         let on = |name: &'static str| variable(name).is_some_and(|value| is_on(&value));
         let works = self.carried.is_none_or(|carried| version >= carried.from) && !self.calls.if_on.is_some_and(on);

@@ -63,7 +63,7 @@ impl Inbox {
     }
 
     /// The number of receives that connections borrow; each other receive is a connection's own.
-    /// They are enough for the largest credit window of one connection beside a second one.
+    /// If there are two connections, one of them can therefore reach the largest credit window.
     pub(crate) fn shared(&self) -> u32 {
         self.count - self.count / 3
     }

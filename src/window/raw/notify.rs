@@ -265,7 +265,8 @@ impl RawWindow {
     }
 
     /// # Safety
-    /// As for [`RawWindow::accumulate_items_notify`], and `get_accumulate_notify` with a result.
+    /// As for [`RawWindow::accumulate_items_notify`], and with a result as for
+    /// [`RawWindow::get_accumulate_items_notify`].
     unsafe fn combine_counted(
         &self,
         (origin, result): (Items<'_>, Option<Items<'_>>),

@@ -349,8 +349,8 @@ impl RawWindow {
         unsafe { self.start_compare_and_swap_any(values, result, ty, target, displacement) }
     }
 
-    /// Like [`RawWindow::start_compare_and_swap`], but on every type of at most 8 bytes, as some
-    /// MPIs allow; compares bytes.
+    /// Like [`RawWindow::start_compare_and_swap`], but also on the other types of at most 8 bytes,
+    /// which some MPIs allow. Compares the bytes of the values.
     ///
     /// # Errors
     /// `Type` for longer types.

@@ -100,7 +100,7 @@ pub fn immediates_follow_puts(fixture: &impl Fixture) {
 pub fn settled_immediates_are_all_there(fixture: &impl Fixture) {
     const ROUNDS: usize = 40;
     const EACH: usize = 70;
-    // Fewer than may wait of one origin.
+    // Fewer than the immediates of one origin that may be unread.
     const LAST: usize = 30;
     run(fixture, 3, |rank| {
         let window = rank.window(64);

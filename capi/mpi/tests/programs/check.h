@@ -31,7 +31,8 @@ static inline void hangs_(int signal) {
     _exit(3);
 }
 
-/* Before the time limit of the run, of which the variable has the seconds. */
+/* The watchdog acts shortly before the time limit of the run. TEST_LIMIT is this limit in
+ * seconds. */
 __attribute__((constructor)) static void watch_(void) {
     const char *limit = getenv("TEST_LIMIT");
     if (!limit) return;

@@ -1,4 +1,5 @@
-//! The conflict checker on MPI programs whose accesses the calls of the MPI order, or do not.
+//! The conflict checker on MPI programs: calls of the MPI order the accesses of some, and do not
+//! order those of others.
 
 use std::path::Path;
 

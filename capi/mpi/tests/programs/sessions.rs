@@ -3,7 +3,7 @@
 use super::hosts::{Host, Language};
 use super::running::{Run, printed, verified};
 
-/// Regression: a program of sessions alone was not told that it is not checked.
+/// Regression: no warning said that a program without the World model is not checked.
 /// Shows E5.
 /// Route: shm.
 pub(super) fn alone(host: &'static Host) {

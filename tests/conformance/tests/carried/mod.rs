@@ -70,7 +70,7 @@ impl Notices {
     }
 }
 
-/// A region of the last of some ranks, to which the others put.
+/// A region of the last rank, to which the other ranks put.
 struct Target {
     domains: Vec<Arc<OfiDomain>>,
     region: OfiRegion,

@@ -70,9 +70,9 @@ thread_local! {
     static QUEUE: Cell<usize> = const { Cell::new(0) };
     /// The number of regions that this thread has registered.
     static REGISTRATIONS: Cell<usize> = const { Cell::new(0) };
-    /// What becomes of writes with remote CQ data in the domains that this thread opens.
+    /// The behaviour of writes with remote CQ data in the domains that this thread opens.
     static DATA: Cell<Data> = const { Cell::new(Data::Refused) };
-    /// What becomes of this thread's reads.
+    /// The behaviour of this thread's reads.
     static READS: Cell<Reads> = const { Cell::new(Reads::Performed) };
     /// The operations and messages that this thread has posted, by kinds.
     static POSTS: RefCell<BTreeMap<&'static str, usize>> = const { RefCell::new(BTreeMap::new()) };
@@ -88,7 +88,7 @@ pub(crate) fn without_domains<T>(provider: &'static str, open: impl FnOnce() -> 
     opened
 }
 
-/// What becomes of writes with remote CQ data.
+/// The behaviour of writes with remote CQ data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     /// They are refused: the user has not set `FI_CXI_ENABLE_WRITEDATA`.
@@ -101,7 +101,7 @@ pub(crate) enum Data {
     Unreported,
 }
 
-/// What becomes of reads.
+/// The behaviour of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     Performed,
