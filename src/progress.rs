@@ -243,10 +243,10 @@ impl Progress {
 
     /// Like [`leave`](Progress::leave), but wakes the progress threads only once for the same
     /// answers. `owed`: whether answers waited to be sent before the call's poll. The threads know
-    /// of these answers. A thread that sleeps until an arrival is woken nevertheless, because it
-    /// may have sent them, and the poll may have left further ones.
+    /// of these answers. A thread that sleeps and had none to send is woken nevertheless, because
+    /// it may have sent them, and the poll may have left further ones.
     fn leave_since(&self, owed: bool) {
-        if !owed || [Lane::Net, Lane::Shm].iter().any(|&lane| self.callers.is_dozing(lane)) {
+        if !owed || [Lane::Net, Lane::Shm].iter().any(|&lane| self.callers.is_idle(lane)) {
             self.leave();
         }
     }

@@ -35,7 +35,9 @@ static WITHIN_A_NODE: &[Test] = &[
     used_up("a_rank_without_descriptors_after_creation_reaches_its_node", descriptors::last_after_creation),
     used_up("ranks_without_descriptors_reach_their_node", descriptors::all_after_init),
     used_up("locked_memory_maps_no_pages_of_other_ranks", locked_memory_maps_no_pages),
-    used_up("windows_take_no_more_address_space_than_their_parts", limited_address_space),
+    // A new thread's arena of malloc takes 64 MiB of address space.
+    used_up("windows_take_no_more_address_space_than_their_parts", limited_address_space)
+        .with_env(&[("MALLOC_ARENA_MAX", "1")]),
     Test::new("all_leave_a_barrier_in_whose_first_round_a_contact_fails", &[3, 4, 5], contacts::barrier::<0>),
     Test::new("all_leave_a_barrier_in_whose_second_round_a_contact_fails", &[3, 4, 5], contacts::barrier::<1>),
     Test::new("all_leave_a_barrier_in_whose_third_round_a_contact_fails", &[5], contacts::barrier::<2>),

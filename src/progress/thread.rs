@@ -59,6 +59,8 @@ pub(super) struct Callers {
     waiting: AtomicBool,
     /// Whether the progress thread of each lane sleeps until something arrives.
     dozing: [AtomicBool; 2],
+    /// Whether such a sleep ends soon, because the thread had answers to send before.
+    retrying: [AtomicBool; 2],
     /// Whether [`Request::is_complete`](crate::Request::is_complete) was asked for an operation in
     /// flight. The next poll then reports completions too.
     asked: AtomicBool,
@@ -89,6 +91,13 @@ impl Callers {
     pub(super) fn is_dozing(&self, lane: Lane) -> bool {
         // SeqCst: pairs with those in `serve`.
         self.dozing[lane as usize].load(Ordering::SeqCst)
+    }
+
+    /// Whether the progress thread of the lane sleeps, and had no answers to send before.
+    pub(super) fn is_idle(&self, lane: Lane) -> bool {
+        // SeqCst: pairs with those in `serve`. The thread sets `retrying` to false before it dozes,
+        // so the value is not that of an earlier sleep.
+        self.is_dozing(lane) && !self.retrying[lane as usize].load(Ordering::SeqCst)
     }
 
     /// Notes that the program has asked whether an operation is complete, by a call without a poll.
@@ -168,19 +177,18 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
     let (mut seen, mut retry, mut rhythm) = (Seen::default(), RETRY, Rhythm::default());
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
-        // SeqCst: either a caller that leaves finds this thread asleep, or this thread finds the
-        // answers that the caller has left to it.
+        // SeqCst for all: either a caller that leaves finds this thread asleep, or this thread
+        // finds the answers that the caller has left to it.
         let doze = |asleep| callers.dozing[lane as usize].store(asleep, Ordering::SeqCst);
         if lane == Lane::Net {
             callers.first_call().into_iter().for_each(|began| rhythm.began(began));
         }
+        let retries = |owing| callers.retrying[lane as usize].store(owing, Ordering::SeqCst);
+        retries(false);
         doze(true);
         let owes = || messages.owes_answers() || messages.keeps_answers();
         let owing = owes();
-        if owing {
-            // The sleep is short, so a caller need not wake this thread for further answers.
-            doze(false);
-        }
+        retries(owing);
         let limit = if owing { retry } else { IDLE };
         wire.wait_on(lane, rhythm.until_expected(Instant::now()).map_or(limit, |until| until.min(limit)));
         doze(false);

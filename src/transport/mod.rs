@@ -472,6 +472,13 @@ impl Wire {
         self.net.as_ref().filter(|_| !memory.is_empty()).map(|net| net.register(memory)).transpose()
     }
 
+    /// Registers `memory` as origin buffers alone, where transfers use the registration: over verbs.
+    /// Without it each long transfer registers its buffer, so a failure does not matter.
+    pub(crate) fn lend_net(&self, memory: &Memory) -> Option<NetRegion> {
+        let net = self.net.as_ref().filter(|net| matches!(net, Net::Verbs(_)) && !memory.is_empty())?;
+        net.register(memory).ok()
+    }
+
     /// Opens a region of a connected peer of this node.
     pub(crate) fn import_shm(&self, peer: Peer, key: &RegionKey) -> Result<NodeMemory, FabricError> {
         NodeMemory::import(self.shm.as_ref().ok_or_else(|| absent(Lane::Shm))?, peer, key, false)

@@ -215,7 +215,15 @@ impl Parts {
         let actor = job.actor_for(team, hints.atomics)?;
         // The loopback of a device that performs the atomics accesses parts of its own node too.
         let over_net = actor != Actor::Cpu || !job.is_one_node(team);
-        let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region), over_net)?;
+        let lends = memory.len() <= LENT_BYTES && segment.as_ref().is_none_or(|all| memory.len() < all.len());
+        let net_use = if over_net {
+            NetUse::Ranks
+        } else if lends {
+            NetUse::Owner
+        } else {
+            NetUse::Nobody
+        };
+        let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region), net_use)?;
         serve_if_needed(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
         let part = Part {
             // Addresses beyond `i64` are no memory of a process, and do not fit into messages.
@@ -379,30 +387,38 @@ fn copies(job: &JobCore, memory: Memory, model: Model) -> Result<(Memory, Option
 
 /// A part of up to this size is registered even if the net accesses no part of the window. Long
 /// transfers in other windows whose origin buffers lie in the part then need no registration of
-/// their own. A failure of this registration is ignored.
+/// their own. A device does not pin the pages of a longer part, nor those of a shared window that
+/// is one rank's part: they lie where the program first touches them.
 const LENT_BYTES: usize = 16 << 20;
 
+/// Who accesses a part through the net.
+#[derive(Clone, Copy, Debug)]
+enum NetUse {
+    /// Other ranks, and the owner.
+    Ranks,
+    /// The owner alone, as an origin buffer of transfers in other windows.
+    Owner,
+    Nobody,
+}
+
 /// Registers a part for access by peers. For a part in a segment, access within the node is
-/// registered with the segment. `over_net`: whether the net accesses parts of the window. If not,
-/// the net does not pin a long part's pages, which then lie where the program first touches them.
+/// registered with the segment.
 fn regions(
     job: &JobCore,
     flavor: Flavor,
     memory: &Memory,
     of_segment: Option<Option<transport::ShmRegion>>,
-    over_net: bool,
+    net_use: NetUse,
 ) -> Result<Regions> {
     let wire = &job.wire;
     if flavor == Flavor::Dynamic {
         return Ok(Regions { shm: wire.register_addresses(), ..Regions::default() });
     }
     let shm = of_segment.map_or_else(|| wire.register_shm(memory), Ok)?;
-    let net = if over_net {
-        wire.register_net(memory)?
-    } else if memory.len() <= LENT_BYTES {
-        wire.register_net(memory).unwrap_or_default()
-    } else {
-        None
+    let net = match net_use {
+        NetUse::Ranks => wire.register_net(memory)?,
+        NetUse::Owner => wire.lend_net(memory),
+        NetUse::Nobody => None,
     };
     Ok(Regions { shm, net })
 }

@@ -23,8 +23,8 @@ pub(crate) struct Targets {
     /// device performs the atomics on their integers.
     pub(super) loopback: PeerMap<(Peer, NetMemory)>,
     /// Locations of targets with atomics in flight, where the net does not keep the order of
-    /// atomics on one location.
-    busy: OnceLock<PeerMap<(Peer, BusyLocations)>>,
+    /// atomics on one location. Boxed, because most windows need none.
+    busy: OnceLock<Box<PeerMap<(Peer, BusyLocations)>>>,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
     pub(super) regions: PeerMap<(Peer, Regions)>,
     /// The keys of regions that the net accesses, in a dynamic window that a net reaches.
@@ -62,7 +62,7 @@ impl Targets {
     pub(super) fn busy(&self, target: &Target) -> &BusyLocations {
         let peer = peer(target.rank());
         let made: std::result::Result<_, Infallible> =
-            self.busy.get_or_init(PeerMap::new).get_or_try_insert(peer, || Ok((peer, BusyLocations::default())));
+            self.busy.get_or_init(Box::default).get_or_try_insert(peer, || Ok((peer, BusyLocations::default())));
         let Ok((_, busy)) = made;
         busy
     }
