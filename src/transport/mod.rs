@@ -472,8 +472,8 @@ impl Wire {
         self.net.as_ref().filter(|_| !memory.is_empty()).map(|net| net.register(memory)).transpose()
     }
 
-    /// Registers `memory` as origin buffers alone, where transfers use the registration: over verbs.
-    /// Without it each long transfer registers its buffer, so a failure does not matter.
+    /// Registers `memory` as origin buffers alone, where transfers use the registration: over
+    /// verbs. Without it each long transfer registers its buffer, so a failure does not matter.
     pub(crate) fn lend_net(&self, memory: &Memory) -> Option<NetRegion> {
         let net = self.net.as_ref().filter(|net| matches!(net, Net::Verbs(_)) && !memory.is_empty())?;
         net.register(memory).ok()

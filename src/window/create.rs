@@ -215,14 +215,7 @@ impl Parts {
         let actor = job.actor_for(team, hints.atomics)?;
         // The loopback of a device that performs the atomics accesses parts of its own node too.
         let over_net = actor != Actor::Cpu || !job.is_one_node(team);
-        let lends = memory.len() <= LENT_BYTES && segment.as_ref().is_none_or(|all| memory.len() < all.len());
-        let net_use = if over_net {
-            NetUse::Ranks
-        } else if lends {
-            NetUse::Owner
-        } else {
-            NetUse::Nobody
-        };
+        let net_use = NetUse::of(over_net, &memory, segment.as_ref());
         let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region), net_use)?;
         serve_if_needed(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
         let part = Part {
@@ -399,6 +392,19 @@ enum NetUse {
     /// The owner alone, as an origin buffer of transfers in other windows.
     Owner,
     Nobody,
+}
+
+impl NetUse {
+    /// `over_net`: whether ranks access parts of the window through the net. `segment`: the parts
+    /// of all ranks together.
+    fn of(over_net: bool, part: &Memory, segment: Option<&Memory>) -> NetUse {
+        let lends = part.len() <= LENT_BYTES && segment.is_none_or(|all| part.len() < all.len());
+        match over_net {
+            true => NetUse::Ranks,
+            false if lends => NetUse::Owner,
+            false => NetUse::Nobody,
+        }
+    }
 }
 
 /// Registers a part for access by peers. For a part in a segment, access within the node is

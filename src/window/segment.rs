@@ -103,8 +103,8 @@ impl Announced {
             let _ = transport::advise_huge(&segment);
         }
         // The rank in whose part a page begins touches the page first, so that the page is on that
-        // rank's NUMA node. If one rank's part is the whole segment of several ranks, the others are
-        // likely to use it, so the pages of a long segment are left to the first touch by the
+        // rank's NUMA node. If one rank's part is the whole segment of several ranks, the others
+        // are likely to use it, so the pages of a long segment are left to the first touch by the
         // program.
         let is_shared_out = memory.len() < segment.len() || self.job.size() == 1;
         if job.wire.populates(segment.len(), is_shared_out) {
