@@ -433,6 +433,7 @@ mod tests {
         let ErrorKind::Peer { rank: 3, place: None, source } = error.kind() else { panic!("{error:?}") };
         assert!(matches!(source, TransportError::Library { library: "libfabric", code: -111, .. }), "{source:?}");
         assert_eq!(format!("{error:#}"), "an operation at rank 3 failed: Connection refused (-111)");
+        assert_eq!(error.lost_rank(), Some(3));
     }
 
     #[test]

@@ -283,7 +283,7 @@ mod tests {
     /// Regression: each rank decided by its own libfabric whether puts carry notices. A notice to a
     /// rank that decided otherwise could arrive before its data.
     #[test]
-    fn rank_0_decides_for_all_what_its_probe_has_found() {
+    fn all_ranks_read_the_choice_that_rank_0_has_sent() {
         for flags in 0..8 {
             let [passive, carries, is_named] = [1, 2, 4].map(|flag| flags & flag != 0);
             let (provider, failure) = ("cxi".to_owned(), String::new());

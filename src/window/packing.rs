@@ -402,4 +402,10 @@ mod tests {
         let gather = RequestBuilder::new(200, 1);
         assert_eq!(gather.room(false), 200 - REPLY_OVERHEAD);
     }
+
+    /// All origins together await a bounded number of replies, and each may await some.
+    #[test]
+    fn origins_share_the_replies_of_a_target() {
+        assert_eq!([1, 128, 129, 512, 1024, 1 << 20].map(max_replies), [64, 64, 63, 16, 8, 8]);
+    }
 }

@@ -129,7 +129,7 @@ fn open_found(
     let is_told = criteria.carrying == Carrying::Known(true);
     if is_told && !carries {
         let why = "puts of rank 0 carry notices, and those of this rank can't: the ranks differ in the version of \
-                   libfabric, or in the length of its queues (FI_UNIVERSE_SIZE)";
+                   libfabric, or in the length of its queues (FI_UNIVERSE_SIZE, FI_CXI_DEFAULT_CQ_SIZE)";
         return Err(FabricError::failed(format!("opening provider {name}"), Cause::Setup(why.into())));
     }
     match open_probed(library, options, criteria, info, unused) {
