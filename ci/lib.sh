@@ -159,7 +159,9 @@ need_applications() {
 limited() {
     local seconds=$1 log=$2 status=0
     shift 2
-    timeout --kill-after=10 "$seconds" "$@" </dev/null >"$log" 2>&1 || status=$?
+    : >"$log"
+    # Appending, because a command may open /dev/stderr again.
+    timeout --kill-after=10 "$seconds" "$@" </dev/null >>"$log" 2>&1 || status=$?
     # 137: the command ignored the first signal.
     if ((status == 137)); then status=124; fi
     return "$status"

@@ -1,10 +1,10 @@
 //! Heat in two dimensions: Jacobi's five-point stencil, with rows distributed over the ranks and
-//! halos exchanged by puts: between fences, within post/start/complete/wait epochs, or with
-//! notices.
+//! halos exchanged by puts: between fences, within post/start/complete/wait epochs, with notices,
+//! or followed by an atomic.
 //!
-//! `transom-run -n 4 target/release/examples/stencil [N [STEPS [fence|pscw|notify]]]`: an N x N
-//! plate (default 128) with a hot upper edge, and STEPS steps (default 200). Rank 0 gets all rows
-//! and compares them, bit by bit, with a serial run.
+//! `transom-run -n 4 target/release/examples/stencil [N [STEPS [fence|pscw|notify|atomic]]]`: an
+//! N x N plate (default 128) with a hot upper edge, and STEPS steps (default 200). Rank 0 gets all
+//! rows and compares them, bit by bit, with a serial run.
 
 use std::error::Error;
 use std::io::{IsTerminal, Write};
@@ -61,6 +61,8 @@ enum Exchange {
     Pscw,
     /// Puts with a notice: a rank waits only for the rows that it needs.
     Notify,
+    /// Puts, a flush, and then an atomic on a word of the neighbour.
+    Atomic,
 }
 
 /// This rank's rows, and the halo rows above the first and below the last.
@@ -181,6 +183,41 @@ impl Rows {
     }
 }
 
+/// The exchange by atomics.
+impl Rows {
+    /// The pairs of halos alternate as in `notices`. A word of each rank counts the rows that have
+    /// come from above, another one those from below.
+    fn atomics(&mut self, world: &Job, halo: &Window<f64>, steps: usize) -> transom::Result<()> {
+        const FROM_ABOVE: usize = 0;
+        const FROM_BELOW: usize = 1;
+        let (n, me) = (self.n, world.rank());
+        let arrived = Window::<u64>::allocate(world, 2)?;
+        halo.lock_all(|epoch| {
+            arrived.lock_all(|counts| {
+                for step in 0..steps {
+                    let (pair, count) = (step % 2 * 2 * n, step as u64 + 1);
+                    // The end of the scope completes the puts at the neighbours.
+                    epoch.scope(|part| {
+                        self.above.map_or(Ok(()), |rank| part.put(rank, pair + n, self.top()))?;
+                        self.below.map_or(Ok(()), |rank| part.put(rank, pair, self.bottom()))
+                    })?;
+                    self.above.map_or(Ok(0), |rank| counts.fetch_add(rank, FROM_BELOW, 1))?;
+                    self.below.map_or(Ok(0), |rank| counts.fetch_add(rank, FROM_ABOVE, 1))?;
+                    for (neighbour, word) in [(self.above, FROM_ABOVE), (self.below, FROM_BELOW)] {
+                        while neighbour.is_some() && counts.fetch_value(me, word)? < count {
+                            std::thread::yield_now();
+                        }
+                    }
+                    halo.load(pair, &mut self.edges)?;
+                    self.relax(step, steps);
+                }
+                Ok(())
+            })
+        })?;
+        arrived.free()
+    }
+}
+
 /// Progress output of rank 0: on a terminal each second, else every 5 seconds.
 struct Progress {
     is_terminal: bool,
@@ -203,7 +240,7 @@ impl Progress {
 }
 
 /// Computes this rank's rows. The window has two pairs of halo rows: those above the first row, and
-/// those below the last. Only notices use the second pair.
+/// those below the last. Notices and atomics use the second pair too.
 fn compute(world: &Job, n: usize, steps: usize, exchange: Exchange) -> transom::Result<Vec<f64>> {
     let halo = Window::<f64>::allocate(world, 4 * n)?;
     let mut rows = Rows::new(world, n);
@@ -211,6 +248,7 @@ fn compute(world: &Job, n: usize, steps: usize, exchange: Exchange) -> transom::
         Exchange::Fence => rows.fences(&halo, steps)?,
         Exchange::Pscw => rows.pscw(&halo, steps)?,
         Exchange::Notify => rows.notices(&halo, steps)?,
+        Exchange::Atomic => rows.atomics(world, &halo, steps)?,
     }
     world.barrier()?;
     halo.free()?;
@@ -250,7 +288,8 @@ fn run() -> Result<bool, Box<dyn Error>> {
         None | Some("fence") => ("fence", Exchange::Fence),
         Some("pscw") => ("pscw", Exchange::Pscw),
         Some("notify") => ("notify", Exchange::Notify),
-        Some(other) => return Err(format!("{other} is not fence, pscw or notify").into()),
+        Some("atomic") => ("atomic", Exchange::Atomic),
+        Some(other) => return Err(format!("{other} is not fence, pscw, notify or atomic").into()),
     };
     if !(3..=100_000).contains(&n) {
         return Err(format!("N is {n}, but must be 3 to 100000").into());

@@ -21,6 +21,8 @@ pub(crate) struct Part {
     pub(crate) unit: u32,
     /// The address of the first byte modulo 8, to compute alignment from offsets.
     pub(crate) skew: u8,
+    /// Whether immediates of the net name the window by the slot.
+    pub(crate) is_named: bool,
     /// The data for ranks of the node.
     pub(crate) shm: RegionKey,
     /// The data for others.
@@ -30,7 +32,8 @@ pub(crate) struct Part {
     pub(crate) offset: u64,
 }
 
-/// A slot's words: 0 the window's id (0: free), 1 size, 2 unit, skew, 3.. the keys, 11 the offset.
+/// A slot's words: 0 the window's id (0: free), 1 size, 2 unit, skew and `is_named`, 3.. the keys,
+/// 11 the offset.
 pub(crate) type Slot = [u64; WORDS];
 
 impl Part {
@@ -38,7 +41,7 @@ impl Part {
         let mut slot = [0; WORDS];
         slot[0] = id;
         slot[1] = self.size;
-        slot[2] = u64::from(self.unit) | u64::from(self.skew) << 32;
+        slot[2] = u64::from(self.unit) | u64::from(self.skew) << 32 | u64::from(self.is_named) << 40;
         slot[3..7].copy_from_slice(&self.shm.0);
         slot[7..11].copy_from_slice(&self.net.0);
         slot[11] = self.offset;
@@ -49,11 +52,12 @@ impl Part {
     pub(crate) fn decode(slot: &Slot, id: u64) -> Option<Part> {
         let key = |from: usize| RegionKey([slot[from], slot[from + 1], slot[from + 2], slot[from + 3]]);
         let [unit @ .., _, _, _, _] = slot[2].to_le_bytes();
-        let [_, _, _, _, skew, ..] = slot[2].to_le_bytes();
+        let [_, _, _, _, skew, is_named, ..] = slot[2].to_le_bytes();
         (slot[0] == id).then(|| Part {
             size: slot[1],
             unit: u32::from_le_bytes(unit),
             skew,
+            is_named: is_named != 0,
             shm: key(3),
             net: key(7),
             offset: slot[11],
@@ -139,7 +143,7 @@ mod tests {
 
     fn part(size: u64) -> Part {
         let key = |n| RegionKey([n, n + 1, n + 2, n + 3]);
-        Part { size, unit: 8, skew: 3, shm: key(10), net: key(20), offset: 9 }
+        Part { size, unit: 8, skew: 3, is_named: true, shm: key(10), net: key(20), offset: 9 }
     }
 
     /// A search by ranges reads the same slots in the same order.

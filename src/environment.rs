@@ -67,7 +67,8 @@ pub const VARIABLES: [Variable; 25] = [
         default: "the port of the best network: InfiniBand before Ethernet, then by rate; ranks are distributed over equal ports \
                   of one InfiniBand subnet, and over the devices of cxi, efa and opx, those nearest to the process first",
         meaning: "the devices to choose from: a list of RDMA ports device[:port], or of the devices of libfabric's providers \
-                  cxi (cxi0), efa (rdmap0s6), opx (hfi1_0) and verbs;ofi_rxm (mlx5_0); ^ before the list excludes its members",
+                  cxi (cxi0), efa (rdmap0s6), opx (hfi1_0) and verbs;ofi_rxm (mlx5_0); ^ before the list excludes its members. \
+                  + joins devices of one network (mlx5_0+mlx5_1), over which ranks are distributed, nearest first",
     },
     Variable {
         name: INTERFACES,
@@ -158,8 +159,9 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK,
         default: "n",
-        meaning: "y, n or fail: report conflicting accesses to windows with their places in the program; fail also makes \
-                  finalize fail at rank 0, except in MPI programs. For jobs on one node",
+        meaning: "y, n or fail: report conflicting accesses to windows, false assertions and deadlocks, with their places \
+                  in the program; fail also makes finalize fail at rank 0, or gives rank 0 of an MPI program the exit \
+                  status 1. For jobs on one node",
     },
     Variable {
         name: CHECK_RECORDS,
@@ -176,8 +178,8 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK_SUPPRESS,
         default: "none",
-        meaning: "a file with texts, one on each line: TRANSOM_CHECK does not report a conflict if the function or file of one of \
-                  its places contains one of them; lines that begin with # are comments",
+        meaning: "a file with texts, one on each line: TRANSOM_CHECK does not report a conflict or a false assertion if the \
+                  function or file of one of its places contains one of them; lines that begin with # are comments",
     },
     Variable {
         name: CHECK_WAIT,

@@ -109,12 +109,27 @@ pub(crate) struct Hints {
     pub(crate) model: Model,
     /// `None`: the job's setting.
     pub(crate) atomics: Option<Atomics>,
+    /// How counters of notified operations are incremented.
+    pub(crate) notify: Notify,
     /// The program's promises about its counters of notified operations: the largest number at a
     /// rank, and whether all ranks have equally many. Kept for `in_force`; nothing relies on it.
     most_notices: Option<u64>,
     same_notices: Option<bool>,
     /// Whether the program may break its promises.
     forgiving: bool,
+}
+
+/// What increments the counters of a window that a rank does not map, on the origin's behalf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Notify {
+    /// The target's CPU where a put can carry the notice, else the device if it performs the job's
+    /// atomics, else the target's CPU by messages.
+    #[default]
+    Auto,
+    /// The target's CPU, which takes part.
+    Cpu,
+    /// The device, if it has atomics: the target's CPU takes no part.
+    Device,
 }
 
 /// Bytes of a huge page where pages have 4 KiB.
@@ -136,6 +151,7 @@ impl Default for Hints {
             huge_pages: None,
             model: Model::Unified,
             atomics: None,
+            notify: Notify::Auto,
             most_notices: None,
             same_notices: None,
             forgiving: false,
@@ -163,6 +179,7 @@ impl Hints {
                 "transom_huge_pages" => hints.huge_pages = switch(key, value)?.then_some(true),
                 "transom_model" => hints.model = model(key, value)?,
                 "transom_atomics" => hints.atomics = atomics(key, value)?,
+                "transom_notify" => hints.notify = notify(key, value)?,
                 _ => {}
             }
         }
@@ -219,6 +236,11 @@ impl Hints {
             Some(Atomics::Cpu) => "cpu",
             Some(Atomics::Nic) => "nic",
         };
+        let notify = match self.notify {
+            Notify::Auto => "auto",
+            Notify::Cpu => "cpu",
+            Notify::Device => "device",
+        };
         let mut info = Info::new()
             .with("no_locks", switch(self.no_locks))
             .with("accumulate_ordering", if ordered.is_empty() { "none".to_owned() } else { ordered.join(",") })
@@ -231,7 +253,8 @@ impl Hints {
             .with("mpi_minimum_memory_alignment", self.alignment.to_string())
             .with("transom_huge_pages", switch(self.huge_pages == Some(true)))
             .with("transom_model", if self.model == Model::Separate { "separate" } else { "unified" })
-            .with("transom_atomics", atomics);
+            .with("transom_atomics", atomics)
+            .with("transom_notify", notify);
         if let Some(most) = self.most_notices {
             info = info.with("mpi_assert_max_num_notify", most.to_string());
         }
@@ -308,6 +331,15 @@ fn atomics(key: &str, value: &str) -> Result<Option<Atomics>> {
     }
 }
 
+fn notify(key: &str, value: &str) -> Result<Notify> {
+    match value {
+        "auto" => Ok(Notify::Auto),
+        "cpu" => Ok(Notify::Cpu),
+        "device" => Ok(Notify::Device),
+        _ => Err(bad(key, value, SettingError::NotOneOf(&["auto", "cpu", "device"]))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,7 +380,9 @@ mod tests {
         assert_eq!(hints, before, "nothing was taken over");
         let shared = Hints::at_creation(&info, Flavor::Shared).expect("fine");
         assert_eq!(shared.model, Model::Unified);
-        for (key, value) in [("no_locks", "1"), ("mpi_minimum_alignment", "12"), ("transom_atomics", "gpu")] {
+        for (key, value) in
+            [("no_locks", "1"), ("mpi_minimum_alignment", "12"), ("transom_atomics", "gpu"), ("transom_notify", "nic")]
+        {
             assert!(Hints::at_creation(&Info::new().with(key, value), Flavor::Create).is_err(), "{key}={value}");
         }
     }

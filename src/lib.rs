@@ -4,9 +4,9 @@
 //! A *job* is a set of processes, called *ranks*. A *window* consists of one part of memory at each
 //! rank. All ranks create the window together. Every rank may access every part, even while the
 //! owner of the part computes. Within a node, puts and gets on memory that the library has
-//! allocated are stores and loads. Between nodes they are operations of libibverbs or libfabric, or
-//! messages that the library executes at the target. The library has all of MPI's one-sided
-//! chapter, except for the names that [`book::mpi`] marks with *not here*.
+//! allocated are stores and loads. Between nodes, puts and gets are operations of libibverbs or
+//! libfabric, or messages that the library executes at the target. The library has all of MPI's
+//! one-sided chapter, except for the names that [`book::mpi`] marks with *not here*.
 //!
 //! # A first program
 //!
@@ -32,11 +32,12 @@
 //! # Starting a job
 //!
 //! `cargo install --path launch`, run in the repository, installs the launcher. `transom-run -n 4
-//! PROGRAM` starts four ranks on this machine; with `--host a:2,b:2` two ranks run on each of two
-//! other machines. Launchers that speak PMI-1 (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx
-//! (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start jobs too. Without a launcher a
-//! program is a job of one rank; the examples of this documentation run that way. `transom-info`
-//! lists the transports of this machine; `transom-info --env` lists the `TRANSOM_` variables.
+//! PROGRAM` starts four ranks on this machine; with `--host a:2,b:2` two of the four ranks run on
+//! machine a, and two on machine b. Launchers that speak PMI-1 (Hydra's `mpiexec`,
+//! `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start jobs too.
+//! Without a launcher a program is a job of one rank; the examples of this documentation run that
+//! way. `transom-info` lists the transports of this machine; `transom-info --env` lists the
+//! `TRANSOM_` variables.
 //!
 //! # Platforms
 //!

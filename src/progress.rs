@@ -4,6 +4,7 @@
 
 mod descriptors;
 mod later;
+mod looks;
 mod losses;
 mod rhythm;
 mod thread;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Awaited, Cause, Failure, Fault, Tally, threads};
+use transom_fabric::{Awaited, Cause, Failure, Fault, Tally, TallyRef, threads};
 
 use crate::buffers::AtEnd;
 use crate::error::{Error, ErrorKind, Refusal, Result};
@@ -39,9 +40,9 @@ pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
     detector: Detector,
-    /// For the net, and for the messages: whether `look_for_lost` has waited for the death of the
-    /// rank that was lost.
-    explained: [Once; 2],
+    /// For the net, for the messages, and for the notices: whether `look_for_lost` has waited for
+    /// the death of the rank that was lost.
+    explained: [Once; 3],
     /// Warns of a lack of descriptors; `None` on nets whose connections take none.
     descriptors: Option<Descriptors>,
     times: Times,
@@ -56,6 +57,10 @@ pub(crate) struct Progress {
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
     later: Later,
+    /// The number of calls that only look at this rank's memory while a net is open.
+    looks: AtomicU32,
+    /// Counts the immediates that stand for messages. No call waits for them.
+    notices: TallyRef,
     /// The program's hook, called while a call waits.
     hook: OnceLock<Hook>,
 }
@@ -75,6 +80,9 @@ impl fmt::Debug for Progress {
     }
 }
 
+/// What ends the sleeps of a call, and the length of its first sleep.
+type Sleep = (Awaited, Duration);
+
 impl Progress {
     /// `rank`: this rank, for messages. `crowded`: ranks of this machine have to share cores.
     /// `alone`: no other rank shares memory with this rank.
@@ -92,7 +100,7 @@ impl Progress {
             wire,
             messages,
             detector,
-            explained: [const { Once::new() }; 2],
+            explained: [const { Once::new() }; 3],
             descriptors,
             times,
             repeats: AtomicU32::new(0),
@@ -102,6 +110,8 @@ impl Progress {
             stop: Arc::default(),
             threads: Mutex::default(),
             later: Later::default(),
+            looks: AtomicU32::new(0),
+            notices: Tally::new(),
             hook: OnceLock::new(),
         }
     }
@@ -110,6 +120,12 @@ impl Progress {
     pub(crate) fn while_waiting(&self, hook: Hook) {
         // A second hook is dropped.
         drop(self.hook.set(hook));
+    }
+
+    /// The tally of the immediates that stand for messages. A failure of one is the loss of its
+    /// receiver ([`Progress::look`]).
+    pub(crate) fn notices(&self) -> &TallyRef {
+        &self.notices
     }
 
     /// Calls the program's hook.
@@ -174,7 +190,11 @@ impl Progress {
             return Ok(false);
         }
         self.callers.calls.fetch_add(1, Ordering::Relaxed);
-        // Nobody awaits a completion here: a call that does so polls for it.
+        self.poll_arrivals()
+    }
+
+    /// Processes arrivals. Nobody awaits a completion here: a call that does so polls for it.
+    fn poll_arrivals(&self) -> Result<bool> {
         let owed = self.messages.owes_answers();
         let taken = self.poll_for(Awaited::Arrivals);
         self.leave_since(owed);
@@ -283,12 +303,22 @@ impl Progress {
     }
 
     /// [`until_looking`](Progress::until_looking) for these events.
-    fn until_came(&self, awaited: Awaited, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
+    pub(crate) fn until_came(
+        &self,
+        awaited: Awaited,
+        done: impl Fn() -> bool,
+        look: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let first_nap = if awaited == Awaited::Arrivals { self.times.first_nap } else { NAP };
+        self.wait((awaited, first_nap), done, look)
+    }
+
+    fn wait(&self, how: Sleep, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
         if done() {
             return Ok(());
         }
         let guard = self.callers.enter();
-        let outcome = self.wait_until(awaited, done, look);
+        let outcome = self.wait_until(how, done, look);
         drop(guard);
         self.leave();
         outcome
@@ -309,6 +339,16 @@ impl Progress {
         self.until_came(Awaited::Arrivals, done, || Ok(()))
     }
 
+    /// [`until_changed`](Progress::until_changed) for a counter of notices. `silently`: a device
+    /// may change the counter without an event here.
+    pub(crate) fn until_counted(&self, silently: bool, done: impl Fn() -> bool) -> Result<()> {
+        if silently {
+            self.wait((Awaited::Arrivals, self.times.silent_nap), done, || Ok(()))
+        } else {
+            self.until_changed(done)
+        }
+    }
+
     /// Gives the core up if another thread of this process is inside a blocking call: the awaited
     /// event may depend on it.
     fn yield_to_callers(&self) {
@@ -327,9 +367,8 @@ impl Progress {
         }
     }
 
-    fn wait_until(&self, awaited: Awaited, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
-        let mut spin = self.times.polling();
-        let first = if awaited == Awaited::Arrivals { self.times.first_nap } else { NAP };
+    fn wait_until(&self, how: Sleep, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
+        let (mut spin, (awaited, first)) = (self.times.polling(), how);
         let (mut slept, mut nap) = (Duration::ZERO, first);
         let (mut quiet_since, mut hooked): (Option<Instant>, Option<Instant>) = (None, None);
         let (mut polls, mut missed) = (0u32, false);
@@ -472,6 +511,7 @@ impl Progress {
             });
             thread::serve(&wire, lane, &messages, &callers, &stop);
         };
+        self.callers.serve(lane);
         // Relaxed: no call relies on the thread before this call returns.
         self.callers.serving.fetch_add(1, Ordering::Relaxed);
         let thread = threads::spawn("transom-progress", body).map_err(|error| {

@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::process::ExitCode;
 
-use transom::{At, BasicType, Datatype, Job, Request, Route, Window, ops};
+use transom::{At, BasicType, Datatype, Job, Notice, Request, Route, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same};
 
 /// The system's allocator, counting the allocations of this thread.
@@ -55,6 +55,31 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
+/// Notified operations, and the calls of the counters, at a target in mapped memory.
+fn notified_operations_allocate_nothing(win: &Window<u64>, target: usize) -> transom::Result<()> {
+    let counters = win.notices();
+    win.lock_all(|epoch| {
+        type Call<'c> = &'c dyn Fn() -> transom::Result<()>;
+        let calls: [(&str, Call<'_>); 8] = [
+            ("put_notify", &|| epoch.put_notify(target, 0, &[7; 4], Notice(0))),
+            ("accumulate_notify", &|| epoch.accumulate_notify(target, 0, &[0; 4], ops::Sum, Notice(1))),
+            ("rput_notify", &|| epoch.rput_notify(target, 0, &[7; 4], Notice(0))?.wait()),
+            ("flush", &|| epoch.flush(target)),
+            ("value", &|| counters.value(0).map(drop)),
+            ("try_wait", &|| counters.try_wait(1, 0).map(drop)),
+            ("wait", &|| counters.wait(0, 0)),
+            ("wait_any", &|| counters.wait_any(&[(0, 0), (1, 0)]).map(drop)),
+        ];
+        for (name, call) in calls {
+            let hundred = || (0..100).try_for_each(|_| call());
+            // First uses allocate: the contact with the target's counters, the detector of deaths.
+            hundred()?;
+            assert_eq!(allocations(hundred)?, 0, "allocations in 100 calls of {name}");
+        }
+        Ok(())
+    })
+}
+
 /// The number of allocations that `body` makes.
 fn allocations(body: impl FnOnce() -> transom::Result<()>) -> transom::Result<usize> {
     let before = ALLOCATIONS.get();
@@ -75,7 +100,7 @@ fn requests_allocate_nothing(world: &Job) -> Outcome {
         ensure(world.size() > 1, "a rank reaches its own part without a net")?;
         return Ok(win.free()?);
     }
-    world.barrier()?;
+    win.set_num_notify(2)?;
     if world.rank() == 0 {
         let source = vec![2u64; LEN];
         let (mut buffer, mut old) = (vec![0u64; LEN], vec![0u64; LEN]);
@@ -111,6 +136,7 @@ fn requests_allocate_nothing(world: &Job) -> Outcome {
             assert_eq!(plain, 0, "allocations of an accumulate, a strided put, a fetch_add and a flush");
             Ok(())
         })?;
+        notified_operations_allocate_nothing(&win, target)?;
         same("what every accumulate found", &old, &vec![4; LEN])?;
         same("what every get brought", &buffer, &vec![2; LEN])?;
     }

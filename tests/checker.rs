@@ -16,10 +16,13 @@ use transom_harness::trial;
 
 #[path = "checker/cases.rs"]
 mod cases;
+#[path = "checker/misuse.rs"]
+mod misuse;
 #[path = "checker/waits.rs"]
 mod waits;
 
 use cases::CASES;
+use misuse::{MISUSES, UNNOTIFIED};
 use waits::{SLOW, STUCK};
 
 /// Seconds; longer than any of these jobs takes on a busy machine.
@@ -49,7 +52,8 @@ fn main() -> ExitCode {
     }
     let cases = CASES.iter().map(|case| trial(case.name, move || races_are_reported(case)));
     let stuck = STUCK.iter().map(|case| trial(case.name, move || deadlock_is_reported(case)));
-    let tests: [Named; 7] = [
+    let misuses = MISUSES.iter().map(|case| trial(case.name, move || false_assertion_is_reported(case)));
+    let tests: [Named; 8] = [
         ("nothing_is_reported_without_the_variable", without_the_variable),
         ("ranks_on_two_nodes_are_told_that_it_is_off", two_nodes),
         ("accesses_that_were_forgotten_are_counted", forgotten),
@@ -57,9 +61,10 @@ fn main() -> ExitCode {
         ("reports_are_appended_to_a_file_as_json", appended),
         ("places_can_be_suppressed", suppressed),
         ("a_rank_that_computes_for_long_is_in_no_deadlock", slow),
+        (UNNOTIFIED.name, unnotified),
     ];
     let tests = tests.into_iter().map(|(name, test)| trial(name, test));
-    libtest_mimic::run(&Arguments::from_args(), cases.chain(stuck).chain(tests).collect()).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), cases.chain(stuck).chain(misuses).chain(tests).collect()).exit_code()
 }
 
 fn without_the_variable() {
@@ -83,10 +88,7 @@ fn forgotten() {
 fn error_on_request() {
     let (status, printed) = job(&CASES[0], &[("TRANSOM_CHECK", "fail")]);
     assert!(printed.contains("transom: conflicting accesses to window"), "{printed}");
-    assert!(
-        printed.contains("the conflict checker found conflicting accesses; pairs of places in the program: 1"),
-        "{printed}"
-    );
+    assert!(printed.contains("the conflict checker has made reports; pairs of places in the program: 1"), "{printed}");
     assert_eq!(status, Some(1), "{printed}");
 }
 
@@ -156,7 +158,7 @@ fn races_are_reported(case: &Case) {
         assert!(printed.contains("tests/checker/cases.rs:"), "no place in\n{printed}");
         assert!(
             printed.contains(&format!(
-                "transom: the conflict checker found conflicting accesses; pairs of places in the program: {reports}"
+                "transom: the conflict checker has made reports; pairs of places in the program: {reports}"
             )),
             "{printed}"
         );
@@ -179,13 +181,34 @@ fn deadlock_is_reported(case: &Case) {
     assert!(printed.contains("tests/checker/waits.rs:"), "no place in\n{printed}");
 }
 
+fn false_assertion_is_reported(case: &Case) {
+    let (status, printed) = job(case, &[("TRANSOM_CHECK", "1")]);
+    assert_eq!(status, Some(0), "{printed}");
+    assert_eq!(printed.matches("transom: false assertion").count(), case.reports, "{printed}");
+    assert!(!printed.contains("transom: conflicting accesses"), "{printed}");
+    for text in case.reported {
+        assert!(printed.contains(text), "{text:?} is not in\n{printed}");
+    }
+    assert_eq!(printed.matches("tests/checker/misuse.rs:").count(), 2 * case.reports, "{printed}");
+}
+
+fn unnotified() {
+    let (status, printed) = limited_job(&UNNOTIFIED, &[("TRANSOM_CHECK", "1")], STUCK_FOR);
+    assert_eq!(status, Some(124), "{printed}");
+    for text in UNNOTIFIED.reported {
+        assert!(printed.contains(text), "{text:?} is not in\n{printed}");
+    }
+}
+
 fn slow() {
     let checked = [("TRANSOM_CHECK", "1"), ("TRANSOM_CHECK_WAIT", "1")];
     assert_eq!(job(&SLOW, &checked), (Some(0), String::new()));
 }
 
 fn rank(name: &str) -> ExitCode {
-    let Some(case) = CASES.iter().chain(STUCK).chain([&SLOW]).find(|case| case.name == name) else {
+    let Some(case) =
+        CASES.iter().chain(STUCK).chain(MISUSES).chain([&SLOW, &UNNOTIFIED]).find(|case| case.name == name)
+    else {
         eprintln!("no body is called {name:?}");
         return ExitCode::FAILURE;
     };

@@ -36,7 +36,7 @@ fn gups_verifies_at_any_number_of_ranks() {
 /// Shows A1.
 #[test]
 fn stencil_equals_the_serial_run_bit_by_bit() {
-    for exchange in ["fence", "pscw", "notify"] {
+    for exchange in ["fence", "pscw", "notify", "atomic"] {
         for ranks in [1, 2, 3, 4] {
             verified(ranks, "stencil", &["24", "20", exchange]);
         }
@@ -80,6 +80,7 @@ fn the_checker_finds_the_race() {
         ("stencil", &["24", "20", "fence"]),
         ("stencil", &["24", "20", "pscw"]),
         ("stencil", &["24", "20", "notify"]),
+        ("stencil", &["24", "20", "atomic"]),
         ("queue", &["200"]),
     ];
     for (name, args) in right {
@@ -87,11 +88,13 @@ fn the_checker_finds_the_race() {
     }
 }
 
-/// Both programs that wait for notices, where no memory is shared.
+/// The programs that wait for notices or for a change of a word, where no memory is shared.
 /// Route: tcp.
 #[test]
-fn notices_come_over_sockets() {
-    for (name, args) in [("stencil", &["24", "20", "notify"][..]), ("queue", &["300"])] {
+fn signals_come_over_sockets() {
+    let programs =
+        [("stencil", &["24", "20", "notify"][..]), ("stencil", &["24", "20", "atomic"]), ("queue", &["300"])];
+    for (name, args) in programs {
         let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
         launcher.args(["-n", "3", "--bind", "none", "--timeout", "100"]).arg(example(name)).args(args);
         let output = launcher.env("TRANSOM_TRANSPORTS", "^shm").stdin(Stdio::null()).output().expect("it starts");

@@ -26,6 +26,7 @@ static TESTS: &[Test] = &[
     Test::new("data_arrives_before_its_notice", &[1, 2, 3], data_first),
     Test::new("every_operation_and_layout_completes_before_its_notice", &[1, 2, 3], every_layout),
     Test::new("counted_puts_in_flight_are_complete", &[1, 2, 3], in_flight),
+    Test::new("the_cpu_or_the_device_counts_as_a_hint_says", &[2, 3], visible::counted_by),
     Test::new("every_operation_counts_once", &[1, 2, 3], every_operation),
     Test::new("many_producers_are_counted_exactly", &[2, 4], producers),
     Test::new("a_million_notices_are_counted_exactly", &[4, 16], million),
@@ -80,11 +81,11 @@ fn data_first(world: &Job) -> Outcome {
 
 /// Puts that fit into one message on every net, and puts that need one or several messages.
 fn every_layout(world: &Job) -> Outcome {
-    visible::data_first(world, &[1, 20, 3000, 20_000], &|what| step(what))
+    visible::data_first(world, &[1, 20, 3000, 20_000], "auto", &|what| step(what))
 }
 
 fn in_flight(world: &Job) -> Outcome {
-    [100, 50_000].into_iter().try_for_each(|len| visible::in_flight(world, len, &|what| step(what)))
+    [100, 50_000].into_iter().try_for_each(|len| visible::in_flight(world, len, "auto", &|what| step(what)))
 }
 
 /// Puts, gets, accumulates, their request forms, operations with datatypes and empty operations:

@@ -17,6 +17,7 @@ static TESTS: &[Test] = &[
     test("a_contiguous_put_or_get_is_one_request", contiguous),
     test("many_operations_and_a_flush_are_as_many_requests_and_one_completion", many),
     test("an_atomic_of_the_device_is_one_request", atomics),
+    test("accumulates_of_reals_share_requests", reals),
     test("many_blocks_for_one_run_of_the_target_are_one_request", blocks),
     test("complete_and_fence_send_their_message_behind_the_puts", behind_puts),
     test("the_release_of_a_lock_is_posted_when_unlock_returns", releases),
@@ -176,6 +177,35 @@ fn atomics(world: &Job) -> Outcome {
             .and(same("accumulate", &put, &one))
             .and(same("values", &(added, swapped, last), &(7, 7, 10))))
     })
+}
+
+/// Accumulates that the target's CPU performs share messages.
+/// Shows T4.
+fn reals(world: &Job) -> Outcome {
+    const SUMS: usize = 64;
+    let is_counted = counted(world, Posted { requests: 1, signaled: 1 })?.is_some();
+    let win = Window::<f64>::allocate(world, SUMS)?;
+    let (mut requests, mut found) = (Vec::new(), vec![0.0; SUMS]);
+    if world.rank() == 0 {
+        win.lock_all(|epoch| {
+            epoch.put_value(1, 0, 0.0)?;
+            epoch.flush(1)?;
+            for round in 0..ROUNDS {
+                step(format!("round {round}"));
+                let add = || (0..SUMS).try_for_each(|at| epoch.accumulate(1, at, &[0.5], ops::Sum));
+                requests.push(cost(world, || add().and(epoch.flush(1)))?.map(|posted| posted.requests));
+            }
+            epoch.scope(|part| part.get(1, 0, &mut found))
+        })?;
+    }
+    world.barrier()?;
+    win.free()?;
+    if world.rank() == 0 {
+        same("the sums", &found, &vec![0.5 * ROUNDS as f64; SUMS])?;
+        let few = requests.iter().all(|requests| is_counted == requests.is_some() && requests.unwrap_or(0) <= 8);
+        ensure(few, &format!("at most 8 requests: {requests:?}"))?;
+    }
+    Ok(())
 }
 
 /// The ends of epochs do not wait for the last put: their message is the only signaled request.

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use simulated::{Outcome, Rank, cost, like_sockets, nets, peer, run, same};
+use simulated::{Outcome, Rank, combining, cost, like_sockets, nets, peer, run, same};
 use transom::{Assert, BasicType, Class, Info, Op, RawWindow, Window, ops};
 use transom_fabric::sim::{SimDelivery, SimOptions};
 
@@ -176,7 +176,7 @@ fn ends_epochs(by_fence: bool) {
 #[test]
 fn the_message_of_an_accumulate_ends_the_epoch() {
     const LEN: usize = 1000;
-    run(2, &SimOptions { message_max: 10_000, ..net(true) }, |world| {
+    fn body(world: &Rank) -> Outcome {
         let win = Window::<u64>::allocate(world, LEN)?;
         let ones = vec![1; LEN];
         for count in [1, 1, 2u64] {
@@ -195,7 +195,74 @@ fn the_message_of_an_accumulate_ends_the_epoch() {
         }
         world.barrier()?;
         Ok(win.free()?)
-    });
+    }
+    for net in [net(true), combining(true)] {
+        run(2, &SimOptions { message_max: 10_000, ..net }, body);
+    }
+}
+
+/// Where a device performs puts and CPUs accumulates, the message of the accumulates ends the epoch
+/// behind puts in flight if the net keeps the order, and else when the puts are complete.
+/// Shows S1, S2, O3.
+#[test]
+fn the_message_of_accumulates_ends_the_epoch_behind_puts() {
+    const LEN: usize = 4000;
+    for ordered in [true, false] {
+        run(2, &SimOptions { transfer_max: 1 << 20, delay: 40, ..combining(ordered) }, move |world| {
+            let win = Window::<u64>::allocate(world, LEN)?;
+            // First contact.
+            win.fence(|epoch| epoch.put_value(1 - world.rank(), 0, 0))?;
+            let mut costs = Vec::new();
+            for turn in 1..=20u64 {
+                world.step(format!("turn {turn}"));
+                let values = vec![turn; LEN - 1];
+                world.barrier()?;
+                let spent = match world.rank() {
+                    0 => cost(world, || win.start(&[1], |epoch| put_and_add(epoch, &values)))?,
+                    _ => {
+                        win.post(&[0])?;
+                        win.wait()?;
+                        same("after wait", &loaded_all(&win, LEN)?, &expected(turn, 4 * turn - 2, LEN))?;
+                        Default::default()
+                    }
+                };
+                world.barrier()?;
+                win.fence(|epoch| if world.rank() == 0 { put_and_add(epoch, &values) } else { Ok(()) })?;
+                if world.rank() == 1 {
+                    same("after the fence", &loaded_all(&win, LEN)?, &expected(turn, 4 * turn, LEN))?;
+                }
+                costs.push((spent.puts, spent.messages));
+            }
+            if world.rank() == 0 {
+                let most = if ordered { 1 } else { 2 };
+                let all = costs.iter().all(|&(puts, messages)| puts == 1 && (1..=most).contains(&messages));
+                same(&format!("1 put, at most {most} messages: {costs:?}"), &all, &true)?;
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// Puts the values to rank 1, and adds 2 to the element behind them.
+fn put_and_add<'s>(epoch: &transom::Access<'_, 's, u64>, values: &'s [u64]) -> transom::Result<()> {
+    epoch.put(1, 0, values)?;
+    epoch.accumulate(1, values.len(), &[1], ops::Sum)?;
+    epoch.accumulate(1, values.len(), &[1], ops::Sum)
+}
+
+/// The content of this rank's part.
+fn loaded_all(win: &Window<u64>, len: usize) -> transom::Result<Vec<u64>> {
+    let mut found = vec![0; len];
+    win.load(0, &mut found)?;
+    Ok(found)
+}
+
+/// `len` elements: `value`, and at last `last`.
+fn expected(value: u64, last: u64, len: usize) -> Vec<u64> {
+    let mut all = vec![value; len];
+    all[len - 1] = last;
+    all
 }
 
 /// Small operations on a dynamic window end the epoch with their message too.

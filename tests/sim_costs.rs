@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
-use simulated::{Outcome, Rank, cost, messages, run, same};
+use simulated::{Outcome, Rank, complete_all, contact, cost, messages, net_with, run, same};
 use transom::{Assert, BasicType, Info, Lock, Notice, Op, RawWindow, Window};
-use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimOptions};
+use transom_fabric::{Coherence, Immediates};
 
 #[path = "../perf/src/model/counts.rs"]
 #[allow(dead_code)]
@@ -48,66 +48,8 @@ static ONE_TEST: Mutex<()> = Mutex::new(());
 
 const SIZES: [usize; 6] = [2, 3, 4, 16, 64, 512];
 
-fn net_with(amo: SimAmo) -> SimOptions {
-    SimOptions { amo, ..SimOptions::default() }
-}
-
 fn amos(amos: u64) -> SimCounters {
     SimCounters { amos, ..SimCounters::default() }
-}
-
-/// Waits for operations in flight without posting one.
-fn complete_all(win: &RawWindow) -> transom::Result<()> {
-    win.lock_all(Assert::NOCHECK)?;
-    win.flush_all()?;
-    win.unlock_all()
-}
-
-/// Makes first contact with the rank whose words are changed below, and with the master.
-fn contact(win: &RawWindow, ranks: &[usize]) -> transom::Result<()> {
-    for &rank in ranks {
-        win.lock(Lock::Shared, rank, Assert::NONE)?;
-        win.unlock(rank)?;
-    }
-    win.lock_all(Assert::NONE)?;
-    win.unlock_all()?;
-    complete_all(win)
-}
-
-/// Costs of groups at every rank: one message of `post` for each origin, one of `complete` for each
-/// target, none for `start` and `wait`.
-fn groups(world: &Rank) -> Outcome {
-    let (me, size) = (world.rank(), world.size());
-    let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
-    for members in [0, 1, 2, 9] {
-        if members >= size {
-            continue;
-        }
-        let targets: Vec<usize> = (1..=members).map(|step| (me + step) % size).collect();
-        let origins: Vec<usize> = (1..=members).map(|step| (me + size - step) % size).collect();
-        contact(&win, &targets)?;
-        world.barrier()?;
-        world.step(format!("groups of {members}"));
-        let each = messages(members as u64);
-        same("post", &cost(world, || win.post(&origins, Assert::NONE))?, &each)?;
-        same("start", &cost(world, || win.start(&targets, Assert::NONE))?, &messages(0))?;
-        same("complete", &cost(world, || win.complete())?, &each)?;
-        same("wait", &cost(world, || win.wait())?, &messages(0))?;
-        world.barrier()?;
-        same("post without a check", &cost(world, || win.post(&origins, Assert::NOCHECK))?, &messages(0))?;
-        world.barrier()?;
-        win.start(&targets, Assert::NOCHECK)?;
-        same("complete, unchecked", &cost(world, || win.complete())?, &each)?;
-        win.wait()?;
-        world.barrier()?;
-    }
-    Ok(win.free()?)
-}
-
-/// A net on which operations are in flight until their targets have polled for long.
-fn slow(ordered: bool) -> SimOptions {
-    let delivery = SimDelivery { ordered, ..SimDelivery::default() };
-    SimOptions { delivery, delay: 40, done_one_in: 0, passive_target: false, ..net_with(SimAmo::None) }
 }
 
 /// A word of this rank's part.
@@ -115,69 +57,6 @@ fn word(win: &RawWindow, at: usize) -> u64 {
     let mut bytes = [0; 8];
     win.load(at * 8, &mut bytes);
     u64::from_ne_bytes(bytes)
-}
-
-/// Puts `value` into this rank's word at `target`, and gets the word behind it into `into`.
-fn transfer(win: &RawWindow, me: usize, target: usize, value: &u64, into: Option<&mut u64>) -> transom::Result<()> {
-    // SAFETY: the caller keeps the value until the epoch has ended.
-    unsafe { win.put(std::ptr::from_ref(value).cast(), 8, target, me as u64)? };
-    match into {
-        // SAFETY: the caller leaves the location alone until the epoch has ended.
-        Some(into) => unsafe { win.get(std::ptr::from_mut(into).cast(), 8, target, 15) },
-        None => Ok(()),
-    }
-}
-
-/// Groups of all other ranks: `complete` costs one message for each target. The result is the
-/// number of these messages that followed puts in flight, in many epochs. `gets`: each epoch has a
-/// get in addition to the put.
-fn completes(world: &Rank, gets: bool) -> Outcome<u64> {
-    let (me, size) = (world.rank(), world.size());
-    let win = RawWindow::allocate(world, 128, 8, &Info::new())?;
-    let others: Vec<usize> = (1..size).map(|step| (me + step) % size).collect();
-    let mut behind = 0;
-    for turn in 1..=30 {
-        world.step(format!("turn {turn}"));
-        let (value, mut got) = (turn << 8 | me as u64, vec![7; if gets { size } else { 0 }]);
-        win.post(&others, Assert::NONE)?;
-        win.start(&others, Assert::NONE)?;
-        others.iter().try_for_each(|&to| transfer(&win, me, to, &value, got.get_mut(to)))?;
-        let found = cost(world, || win.complete())?;
-        behind += found.behind;
-        same("complete", &(found.messages, found.puts), &(others.len() as u64, 0))?;
-        same("gets", &got.iter().filter(|&&got| got == 0).count(), &if gets { others.len() } else { 0 })?;
-        win.wait()?;
-        let there = others.iter().all(|&from| word(&win, from) == turn << 8 | from as u64);
-        same("the data is there when the target has waited", &there, &true)?;
-        world.barrier()?;
-    }
-    win.free()?;
-    Ok(behind)
-}
-
-/// Fences after puts to the ranks that are `steps` further on. Returns the number of signals of the
-/// fences that followed puts in flight, as [`completes`] does for its messages.
-fn fences(world: &Rank, steps: &[usize]) -> Outcome<u64> {
-    let (me, size) = (world.rank(), world.size());
-    let win = RawWindow::allocate(world, 128, 8, &Info::new())?;
-    let rounds = u64::from(size.next_power_of_two().trailing_zeros());
-    let mut behind = 0;
-    win.fence(Assert::NONE)?;
-    for turn in 1..=30 {
-        world.step(format!("turn {turn}"));
-        let value = turn << 8 | me as u64;
-        steps.iter().try_for_each(|step| transfer(&win, me, (me + step) % size, &value, None))?;
-        let found = cost(world, || win.fence(Assert::NONE))?;
-        behind += found.behind;
-        same("fence", &(found.messages, found.puts), &(rounds, 0))?;
-        let mut origins = steps.iter().map(|step| (me + size - step) % size);
-        let there = origins.all(|from| word(&win, from) == turn << 8 | from as u64);
-        same("the data is there after the fence", &there, &true)?;
-        win.fence(Assert::NONE)?;
-    }
-    win.fence(Assert::NOSUCCEED)?;
-    win.free()?;
-    Ok(behind)
 }
 
 /// Costs of uncontended locks. `one(n)` is the cost of `n` operations on control words of other
@@ -259,47 +138,6 @@ fn a_start_costs_requests_by_the_logarithm() {
     }
 }
 
-/// Shows S1, S3.
-#[test]
-fn groups_cost_a_message_per_member() {
-    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
-    for ranks in SIZES {
-        run(ranks, &net_with(SimAmo::All(Coherence::DeviceOnly)), groups);
-        run(ranks, &net_with(SimAmo::None), groups);
-    }
-}
-
-/// A notice does not wait for puts that the net delivers before it. It waits if the net keeps no
-/// order, and for gets in flight, because their target may change the data after the notice.
-/// Shows S1.
-#[test]
-fn complete_follows_puts_where_the_net_keeps_order() {
-    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
-    for (ordered, gets) in [(true, false), (true, true), (false, false)] {
-        for ranks in [2, 3, 5] {
-            run(ranks, &slow(ordered), move |world| {
-                same("notices followed puts", &(completes(world, gets)? > 0), &(ordered && !gets))
-            });
-        }
-    }
-}
-
-/// The first signal of a fence follows puts to its receiver, and waits for puts to any other rank.
-/// Shows S1.
-#[test]
-fn a_fence_follows_puts_to_the_receiver_of_its_first_signal() {
-    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
-    for (ordered, ranks, step, follows) in
-        [(true, 2, 1, true), (true, 3, 1, true), (true, 5, 1, true), (true, 3, 2, false), (false, 2, 1, false)]
-    {
-        run(ranks, &slow(ordered), move |world| {
-            same("signals followed puts", &(fences(world, &[step])? > 0), &follows)
-        });
-    }
-    // Of puts to two ranks, those to the second may be complete before the fence.
-    run(5, &slow(true), |world| fences(world, &[1, 2]).map(drop));
-}
-
 /// Shows S2, S3.
 #[test]
 fn locks_cost_one_or_two_atomics_of_the_net() {
@@ -321,7 +159,7 @@ fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
 /// A net whose device performs atomics at once, and whose completions only calls that await them
 /// take. `in_order`: it keeps the order of atomics.
 fn device(in_order: bool) -> SimOptions {
-    let delivery = SimDelivery { amos_in_order: in_order, immediates: true, ..SimDelivery::default() };
+    let delivery = SimDelivery { amos_in_order: in_order, immediates: Immediates::ALL, ..SimDelivery::default() };
     SimOptions {
         delivery,
         delay: 0,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use simulated::{Rank, await_flag, calm, like_sockets, peer, raise, run, run_on, same};
+use simulated::{Rank, await_flag, calm, combining, like_sockets, peer, raise, run, run_on, same};
 use transom::{BufferRequest, ErrorKind, Lock, LockAllEpoch, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimDelivery, SimOptions};
@@ -216,13 +216,14 @@ fn a_lock_that_fails_beside_another_thread_keeps_nobody_out() {
 /// §12.7.2).
 #[test]
 fn a_refused_accumulate_does_not_hold_up_later_ones() {
-    for gathers in [false, true] {
-        let net = SimOptions { delay: 40, ..like_sockets(gathers, false) };
-        access((1, 2), &net, move |world, epoch| {
+    for (net, shares) in
+        [(like_sockets(false, false), false), (like_sockets(true, false), true), (combining(true), true)]
+    {
+        access((1, 2), &SimOptions { delay: 40, ..net }, move |world, epoch| {
             let add = |value: &'static [u64; 1]| epoch.accumulate(0, 0, value, ops::Sum);
             add(&[1])?;
             epoch.flush(0)?;
-            if gathers {
+            if shares {
                 // The second one is kept, and sent before the fetch.
                 add(&[2])?;
                 add(&[4])?;
@@ -250,22 +251,25 @@ fn a_refused_accumulate_does_not_hold_up_later_ones() {
 fn kept_accumulates_that_can_not_be_sent_do_not_hold_up_later_ones() {
     let delivery = SimDelivery { gathers: true, ..SimDelivery::default() };
     let net = SimOptions { delivery, message_max: 1024, delay: 40, passive_target: false, ..net() };
-    access((1, 2), &net, move |world, epoch| {
-        // Rank 0 can't answer the first one, so the others are kept.
-        world.net().stop_messages_to(peer(1));
-        epoch.accumulate(0, 0, &[1], ops::Sum)?;
-        (0..3).try_for_each(|_| epoch.accumulate(0, 0, &[2], ops::Sum))?;
-        world.net().break_connection_to(peer(0));
-        world.net().resume_messages_to(peer(1));
-        let failed = epoch.flush(0);
-        world.net().mend_connection_to(peer(0));
-        assert!(failed.is_err(), "the kept ones fail");
-        world.step("later accumulates");
-        epoch.accumulate(0, 0, &[16], ops::Sum)?;
-        epoch.flush(0)?;
-        assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, 17);
-        Ok(())
-    });
+    access((1, 2), &net, kept_accumulates_fail);
+    access((1, 2), &SimOptions { delay: 40, ..combining(true) }, kept_accumulates_fail);
+}
+
+fn kept_accumulates_fail(world: &Rank, epoch: &LockAllEpoch<'_, '_, u64>) -> transom::Result<()> {
+    // Rank 0 can't answer the first one, so the others are kept.
+    world.net().stop_messages_to(peer(1));
+    epoch.accumulate(0, 0, &[1], ops::Sum)?;
+    (0..3).try_for_each(|_| epoch.accumulate(0, 0, &[2], ops::Sum))?;
+    world.net().break_connection_to(peer(0));
+    world.net().resume_messages_to(peer(1));
+    let failed = epoch.flush(0);
+    world.net().mend_connection_to(peer(0));
+    assert!(failed.is_err(), "the kept ones fail");
+    world.step("later accumulates");
+    epoch.accumulate(0, 0, &[16], ops::Sum)?;
+    epoch.flush(0)?;
+    assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, 17);
+    Ok(())
 }
 
 /// Rank 0 lacks the memory for messages to rank 1 for a while. The answer to rank 1 is sent later.

@@ -5,7 +5,7 @@
 
 use std::thread;
 
-use simulated::{Outcome, Rank, cost, like_sockets, on_every_net, run, same};
+use simulated::{Outcome, Rank, combining, cost, like_sockets, on_every_net, run, same};
 use transom::{Lock, Passive, Window, ops};
 use transom_fabric::sim::{SimCounters, SimOptions};
 
@@ -18,6 +18,12 @@ const TOGETHER: u64 = (1024 - 29) / 40;
 /// A net on which operations stay in flight until their targets have polled for long.
 fn net(gathers: bool) -> SimOptions {
     SimOptions { delay: 40, ..like_sockets(gathers, false) }
+}
+
+/// Nets on which accumulates share messages: with puts and gets that do too, and with those that
+/// are always posted.
+fn nets_for_accumulates() -> [SimOptions; 2] {
+    [net(true), SimOptions { delay: 40, ..combining(false) }]
 }
 
 fn counted(puts: u64, messages: u64) -> SimCounters {
@@ -221,7 +227,7 @@ fn accumulates_and_a_flush_cost_few_messages() {
     /// Most accumulates of a message where each differs from the one before: 53 bytes, and the
     /// answer has 40.
     const APART: u64 = (1024 - 29) / 53;
-    run(2, &net(true), |world| {
+    fn body(world: &Rank) -> Outcome {
         let win = Window::<u64>::allocate(world, 512)?;
         world.barrier()?;
         if world.rank() == 1 {
@@ -245,7 +251,10 @@ fn accumulates_and_a_flush_cost_few_messages() {
                     world.step(format!("turn {turn} of {count} accumulates"));
                     let value = [turn];
                     win.lock_all(|epoch| {
-                        before.begin(epoch, 511)?;
+                        epoch.flush_all()?;
+                        if matches!(before, Before::One) {
+                            epoch.accumulate(0, 511, &[0], ops::Sum).and(epoch.flush(0))?;
+                        }
                         let all = || at().try_for_each(|at| one(epoch, at, &value));
                         costs.push(cost(world, || all().and(epoch.flush(0)))?);
                         Ok(())
@@ -262,13 +271,14 @@ fn accumulates_and_a_flush_cost_few_messages() {
         }
         world.barrier()?;
         Ok(win.free()?)
-    });
+    }
+    nets_for_accumulates().iter().for_each(|net| run(2, net, body));
 }
 
 /// Accumulates that return previous values share messages too, if no call waits for the values.
 #[test]
 fn fetching_accumulates_share_messages() {
-    run(2, &net(true), |world| {
+    fn body(world: &Rank) -> Outcome {
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;
         if world.rank() == 1 {
@@ -294,7 +304,8 @@ fn fetching_accumulates_share_messages() {
         }
         world.barrier()?;
         Ok(win.free()?)
-    });
+    }
+    nets_for_accumulates().iter().for_each(|net| run(2, net, body));
 }
 
 /// Operations with requests share messages with each other and with those without. Each request is

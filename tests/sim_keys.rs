@@ -169,6 +169,62 @@ fn small_operations_share_messages_in_spite_of_keys() {
     });
 }
 
+/// A small get that is probably alone is posted by the key also where small operations share
+/// messages: a request and its reply take longer. Gets that follow each other share a message.
+/// Shows W1, T4.
+#[test]
+fn a_lone_small_get_goes_by_key() {
+    for ordered in [true, false] {
+        let wide = SimOptions { message_max: 1 << 15, delay: 40, ..net(true, ordered) };
+        run(2, &wide, |world| {
+            let here = Attached::new(world, &[256])?;
+            world.barrier()?;
+            if world.rank() == 0 {
+                here.win.lock_all(Assert::NOCHECK)?;
+                here.put(1, 0, 256, 7)?;
+                let get = || cost(world, || here.get(1, 8, 8).map(drop));
+                let mut found = [[0u8; 8]; 4];
+                let burst = |found: &mut [[u8; 8]; 4]| {
+                    cost(world, || {
+                        for (at, into) in (0..).zip(found) {
+                            // SAFETY: the operation is flushed before the buffer is read.
+                            unsafe { here.win.get(into.as_mut_ptr(), 8, 1, here.bases[1] + 16 * at)? };
+                        }
+                        here.win.flush(1)
+                    })
+                };
+                same("the first get", &get()?, &messages(1))?;
+                let asks = SimCounters { gets: 1, ..messages(1) };
+                same("the second get, which asks", &get()?, &asks)?;
+                same("later gets", &[get()?, get()?, get()?], &[gets(1); 3])?;
+                same("the first burst", &burst(&mut found)?, &asks)?;
+                same("the second burst", &burst(&mut found)?, &messages(1))?;
+                same("a get after a burst", &get()?, &messages(1))?;
+                same("the get after it", &get()?, &gets(1))?;
+                same("a put", &cost(world, || here.put(1, 0, 8, 7))?, &messages(1))?;
+                same("the data", &found, &[[7; 8]; 4])?;
+                here.win.unlock_all()?;
+            }
+            world.barrier()?;
+            if world.rank() == 1 {
+                here.detach(0)?;
+            }
+            world.barrier()?;
+            if world.rank() == 0 {
+                here.win.lock_all(Assert::NOCHECK)?;
+                let refused = here.get(1, 8, 8).expect_err("it is detached");
+                same("the error", &refused.class(), &transom::Class::RmaRange)?;
+                here.win.unlock_all()?;
+            }
+            world.barrier()?;
+            let Attached { win, memory, .. } = here;
+            win.free()?;
+            drop(memory);
+            Ok(())
+        });
+    }
+}
+
 /// A region of whose bytes the net has served puts is detached, and a region that begins 8 bytes
 /// later is attached. An access to the first 8 bytes is refused, and the others go to the new
 /// region. The owner sends one message to each rank that has the key.

@@ -3,10 +3,11 @@
 //!
 //! Route: sim.
 
-use simulated::{Outcome, Rank, cost, messages, on_every_net, run, same};
+use simulated::{Outcome, Rank, cost, like_sockets, messages, on_every_net, run, same};
 use transom::ops::Sum;
 use transom::{Assert, Class, Lock, LockEpoch, Window};
-use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
+use transom_fabric::Coherence;
+use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimOptions};
 
 mod simulated;
 
@@ -229,6 +230,119 @@ fn no_change_under_a_lock_is_lost() {
             let changes = TURNS * world.size() as u64;
             same("all changes", &found, &[changes, changes, 7 * changes, 7 * changes])?;
         }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// The number of turns of [`unlocks`] in which exclusive locks are announced in the master word. In
+/// the last [`TURNS`] turns they have the bias.
+const ANNOUNCED: u64 = 3;
+const TURNS: u64 = 20;
+
+/// Rank `origin` puts to the other rank under a lock. Returns the number of releases that followed
+/// puts in flight, in the first turns and in the last ones. `gets`: each epoch has a get in
+/// addition to the put.
+fn unlocks(world: &Rank, kind: Lock, origin: usize, gets: bool) -> Outcome<[u64; 2]> {
+    let (me, target) = (world.rank(), 1 - origin);
+    let win = Window::<u64>::allocate(world, 16)?;
+    let mut behind = [0; 2];
+    for turn in 1..=ANNOUNCED + 5 + TURNS {
+        world.step(format!("turn {turn}"));
+        let (value, mut got) = ([turn], [7]);
+        if me == origin {
+            let epoch = cost(world, || {
+                win.lock(kind, target, |epoch| {
+                    // The lock is not delayed until the unlock.
+                    epoch.flush(target)?;
+                    epoch.put(target, 0, &value)?;
+                    if gets { epoch.get(target, 1, &mut got) } else { Ok(()) }
+                })
+            })?;
+            if turn <= ANNOUNCED {
+                behind[0] += epoch.behind;
+            } else if turn > ANNOUNCED + 5 {
+                behind[1] += epoch.behind;
+            }
+            same("the get", &got, &[if gets { 0 } else { 7 }])?;
+        }
+        world.barrier()?;
+        if me == target {
+            let mut found = [0];
+            win.load(0, &mut found)?;
+            same("the data after the unlock", &found, &[turn])?;
+        }
+        world.barrier()?;
+    }
+    win.free()?;
+    Ok(behind)
+}
+
+/// The release of a lock does not wait for puts that the net performs before it, whether a message
+/// or an atomic releases it. It waits for gets: the next holder may change their data.
+/// Shows S2.
+#[test]
+fn an_unlock_follows_puts_where_the_net_keeps_order() {
+    let by_device = |amos_ordered| {
+        let delivery = SimDelivery { amos_ordered, ..SimDelivery::default() };
+        SimOptions { delivery, amo: SimAmo::All(Coherence::DeviceOnly), ..like_sockets(false, false) }
+    };
+    for (net, gets, follows) in [
+        (like_sockets(false, true), false, true),
+        (like_sockets(false, true), true, false),
+        (like_sockets(false, false), false, false),
+        (by_device(true), false, true),
+        (by_device(true), true, false),
+        (by_device(false), false, false),
+    ] {
+        for (kind, origin) in [(Lock::Shared, 0), (Lock::Exclusive, 0), (Lock::Exclusive, 1)] {
+            run(2, &SimOptions { delay: 40, ..net }, move |world| {
+                let what = format!("releases of {kind:?} locks of rank {origin} followed puts");
+                let behind = unlocks(world, kind, origin, gets)?;
+                same(&what, &behind.map(|count| count > 0), &[follows && world.rank() == origin; 2])
+            });
+        }
+    }
+}
+
+/// Ranks change a long part under exclusive locks, and read it under locks of all forms. A release
+/// may be sent before the put is complete: no holder finds the part changed by half.
+/// Shows S2.
+#[test]
+fn no_long_put_under_a_lock_is_seen_by_half() {
+    const TURNS: u64 = 8;
+    const LEN: usize = 700;
+    fn all_equal(part: &[u64]) -> Outcome<u64> {
+        let first = part[0];
+        same("an element that differs", &part.iter().position(|&at| at != first), &None)?;
+        Ok(first)
+    }
+    on_every_net(3, |world| {
+        let win = Window::<u64>::allocate(world, LEN)?;
+        world.barrier()?;
+        for turn in 0..TURNS {
+            for target in [0, 1] {
+                world.step(format!("turn {turn}, rank {target}"));
+                let mut seen = vec![0; LEN];
+                win.lock(Lock::Exclusive, target, |epoch| {
+                    epoch.scope(|part| part.get(target, 0, &mut seen))?;
+                    // The operand lives longer than the closure.
+                    epoch.put(target, 0, vec![seen[0] + 1; LEN].leak())
+                })?;
+                all_equal(&seen)?;
+                if turn % 3 == 2 {
+                    win.lock_all(|epoch| epoch.get(target, 0, &mut seen))?;
+                } else {
+                    win.lock(Lock::Shared, target, |epoch| epoch.get(target, 0, &mut seen))?;
+                }
+                all_equal(&seen)?;
+            }
+        }
+        world.barrier()?;
+        let mut found = vec![0; LEN];
+        win.load(0, &mut found)?;
+        let changes = if world.rank() < 2 { TURNS * world.size() as u64 } else { 0 };
+        same("all changes", &found, &vec![changes; LEN])?;
         world.barrier()?;
         Ok(win.free()?)
     });

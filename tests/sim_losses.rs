@@ -13,13 +13,23 @@ use std::time::Duration;
 
 use simulated::{Outcome, Rank, await_flag, like_sockets, peer, raise, run, run_on, same};
 use transom::{Assert, BasicType, Class, ErrorKind, Info, Job, Lock, Op, RawWindow};
-use transom_fabric::sim::SimOptions;
+use transom_fabric::Immediates;
+use transom_fabric::sim::{SimDelivery, SimOptions};
 
 mod simulated;
 
 /// A net on which operations take many steps of progress, and messages overtake puts.
 fn slow(seed: u64) -> SimOptions {
     SimOptions { seed, delay: 400, ..like_sockets(false, false) }
+}
+
+/// [`slow`] nets on which notices are messages, and immediates, which follow puts.
+fn slow_nets(seeds: u64) -> impl Iterator<Item = SimOptions> {
+    (0..seeds).flat_map(|seed| {
+        let messages = slow(seed);
+        let delivery = SimDelivery { immediates: Immediates::ALL, ordered: seed % 2 == 1, ..messages.delivery };
+        [SimOptions { delivery, ..messages.clone() }, messages]
+    })
 }
 
 /// A window of 8 words at each rank of `job`, with first contacts between all ranks.
@@ -73,14 +83,14 @@ fn end_beside_a_loss(world: &Rank, win: &RawWindow, by_fence: bool) -> transom::
 /// data.
 fn target_has_the_data(by_fence: bool) {
     let found = Arc::new(AtomicU64::new(0));
-    for seed in 0..10 {
+    for net in slow_nets(10) {
         let found = Arc::clone(&found);
-        run(3, &slow(seed), move |world| {
+        run(3, &net, move |world| {
             if world.rank() == 2 {
                 return Ok(());
             }
             let win = window(&world.subset(&[0, 1])?)?;
-            world.step(format!("the epoch, seed {seed}"));
+            world.step("the epoch");
             let ended = end_beside_a_loss(world, &win, by_fence);
             world.net().report_none_lost(peer(world.rank()));
             match ended {
@@ -307,9 +317,9 @@ fn put_in_epochs(world: &Rank, win: &RawWindow) -> Outcome {
 #[test]
 fn an_epoch_that_ends_before_its_post_does_not_end_the_epoch_of_another_origin() {
     for (several, nodes) in [(false, None), (true, None), (false, Some(2)), (true, Some(2))] {
-        for seed in 0..4 {
+        for net in slow_nets(4) {
             let flags = [const { AtomicBool::new(false) }; 3];
-            run_on(nodes, 4, &slow(seed), move |world| complete_before_the_post(world, several, &flags));
+            run_on(nodes, 4, &net, move |world| complete_before_the_post(world, several, &flags));
         }
     }
 }

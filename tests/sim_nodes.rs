@@ -5,11 +5,11 @@
 
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
 use pairs::{Context, Invariant, Setup, pairs_of};
-use simulated::{Outcome, Rank, cost, nets, run_on, same};
+use simulated::{Outcome, Rank, complete_all, cost, nets, run_on, same};
 use transom::ops::{Max, Replace, Sum};
-use transom::{Actor, Flavor, Info, Lock, Window};
-use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
+use transom::{Actor, Assert, Flavor, Info, Lock, RawWindow, Window};
+use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimOptions};
+use transom_fabric::{Coherence, Immediates};
 
 #[path = "atomicity/family.rs"]
 mod family;
@@ -170,6 +170,59 @@ fn exclusive_locks_exclude_ranks_of_all_nodes() {
     }
 }
 
+/// A program of puts, gets, atomics, locks, groups and fences, between all pairs of ranks.
+fn whole_round(world: &Rank, win: &Window<u64>) -> transom::Result<()> {
+    let others: Vec<usize> = (0..world.size()).filter(|&rank| rank != world.rank()).collect();
+    let at = 4 + world.rank();
+    for &rank in &others {
+        world.step(format!("lock of rank {rank}"));
+        win.lock(Lock::Exclusive, rank, |epoch| {
+            epoch.fetch_add(rank, 0, 1)?;
+            epoch.put_value(rank, at, 1)?;
+            epoch.fetch_value(rank, at).map(drop)
+        })?;
+    }
+    for turn in 0..3 {
+        world.step(format!("groups, turn {turn}"));
+        win.post(&others)?;
+        win.start(&others, |epoch| {
+            let mut seen = vec![0; others.len()];
+            let get = |(&rank, seen)| epoch.scope(|part| part.get(rank, at, std::slice::from_mut(seen)));
+            others.iter().zip(&mut seen).try_for_each(get)?;
+            others.iter().try_for_each(|&rank| epoch.put_value(rank, at, 2 + turn))
+        })?;
+        win.wait()?;
+        world.step(format!("fences, turn {turn}"));
+        win.fence(|epoch| others.iter().try_for_each(|&rank| epoch.fetch_add(rank, 1, 1).map(drop)))?;
+        win.fence(|epoch| epoch.put_value(others[0], at, 5))?;
+    }
+    Ok(())
+}
+
+/// Where puts carry immediates, such a program sends no message after first contact, with 2 and
+/// with 4 ranks a node.
+/// Shows S1, S5.
+#[test]
+fn a_program_of_all_calls_sends_no_message() {
+    for (index, (amo, per_node)) in AMOS.into_iter().flat_map(|amo| [(amo, 2), (amo, 4)]).enumerate() {
+        let ordered = index % 3 != 1;
+        let delivery =
+            SimDelivery { immediates: Immediates::ALL, ordered, holds: index % 2 == 0, ..SimDelivery::default() };
+        run_on(Some(2), 2 * per_node, &SimOptions { delivery, ..with(amo) }, move |world| {
+            let win = Window::<u64>::allocate(world, 16)?;
+            whole_round(world, &win)?;
+            world.barrier()?;
+            same("messages", &cost(world, || whole_round(world, &win))?.messages, &0)?;
+            world.barrier()?;
+            let sums = win.lock_all(|epoch| Ok([epoch.fetch_value(0, 0)?, epoch.fetch_value(0, 1)?]))?;
+            let others = world.size() as u64 - 1;
+            same("additions", &sums, &[2 * others, 6 * others])?;
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
 /// After first contact atomics and locks are no messages, with 2 and with 4 ranks a node.
 /// Shows S5.
 #[test]
@@ -196,6 +249,91 @@ fn atomics_and_locks_are_no_messages() {
             round()?;
             world.barrier()?;
             same("messages", &cost(world, round)?.messages, &0)?;
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// Costs of uncontended locks of `target`, in atomics of the net: `each` on the target's word, and
+/// one on the word at the window's first rank, which is of the other node.
+fn locks_of(world: &Rank, win: &RawWindow, target: usize, each: u64) -> Outcome {
+    world.step(format!("locks of rank {target}"));
+    let amos = |amos| SimCounters { amos, ..SimCounters::default() };
+    let lock = |kind| cost(world, || win.lock(kind, target, Assert::NONE));
+    let unlock = || cost(world, || win.unlock(target));
+    // First contact.
+    lock(Lock::Shared)?;
+    unlock()?;
+    win.lock_all(Assert::NONE)?;
+    win.unlock_all()?;
+    complete_all(win)?;
+    same("lock shared", &lock(Lock::Shared)?, &amos(each))?;
+    same("unlock shared", &unlock()?, &amos(each))?;
+    complete_all(win)?;
+    same("the first exclusive lock", &lock(Lock::Exclusive)?, &amos(each + 1))?;
+    same("its unlock", &unlock()?, &amos(each + 1))?;
+    complete_all(win)?;
+    same("lock_all", &cost(world, || win.lock_all(Assert::NONE))?, &amos(1))?;
+    same("unlock_all", &cost(world, || win.unlock_all())?, &amos(1))?;
+    for _ in 0..64 {
+        lock(Lock::Exclusive)?;
+        unlock()?;
+    }
+    complete_all(win)?;
+    same("an exclusive lock by the bias", &lock(Lock::Exclusive)?, &amos(each))?;
+    same("its unlock", &unlock()?, &amos(each))?;
+    Ok(complete_all(win)?)
+}
+
+/// The table of docs/protocols.md holds with 1 to 16 ranks a node. Between nodes a lock costs one
+/// or two atomics of the device. Within a node the device's atomics change the same words through
+/// its loopback, unless they are atomic with the CPU's, which then change the words.
+/// Shows S2, S3.
+#[test]
+fn locks_cost_the_tables_numbers_with_many_ranks_a_node() {
+    for per_node in [1, 2, 4, 8, 16] {
+        for (coherence, within) in [(Coherence::DeviceOnly, 1), (Coherence::WithCpu, 0)] {
+            run_on(Some(2), 2 * per_node, &with(SimAmo::All(coherence)), move |world| {
+                // Ranks are dealt to the nodes in turn, so rank 0 is of the other node, and the
+                // last one of this node. Each target has a window whose bias nobody has had.
+                let last = (world.size() - 1, within);
+                for (target, each) in [(0, 1), (world.size() - 2, 1), last].into_iter().take(per_node + 1) {
+                    let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
+                    // The others wait, so that no lock is held.
+                    if world.rank() == 1 && target != 1 {
+                        locks_of(world, &win, target, each)?;
+                    }
+                    world.barrier()?;
+                    win.free()?;
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
+/// Where the device performs all atomics, puts and gets of ranks of a node are still loads and
+/// stores.
+/// Shows T7.
+#[test]
+fn puts_and_gets_within_a_node_post_nothing() {
+    for amo in AMOS {
+        run_on(Some(2), 4, &with(amo), |world| {
+            let win = Window::<u64>::allocate(world, 8)?;
+            // The other rank of the node.
+            let other = (world.rank() + 2) % 4;
+            win.lock_all(|epoch| {
+                let transfer = || {
+                    let mut seen = [0];
+                    epoch.put_value(other, 1, 7)?;
+                    epoch.scope(|part| part.put(other, 2, &[8, 9]))?;
+                    epoch.flush(other)?;
+                    epoch.scope(|part| part.get(other, 1, &mut seen))
+                };
+                transfer()?;
+                Ok(same("operations of the net", &cost(world, transfer)?, &SimCounters::default()))
+            })??;
             world.barrier()?;
             Ok(win.free()?)
         });

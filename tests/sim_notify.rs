@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use simulated::{Outcome, Rank, calm, cost, on_every_net, run, same};
-use transom::{Notice, Window, ops};
-use transom_fabric::Coherence;
+use transom::{Info, Notice, Window, ops};
 use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimOptions};
+use transom_fabric::{Coherence, Immediates};
 
 mod simulated;
 mod support;
@@ -59,13 +59,13 @@ fn the_counter_moves_after_the_data() {
 /// Every operation in every layout: shorter than a message, and in several transfers.
 #[test]
 fn every_operation_and_layout_completes_before_its_notice() {
-    on_every_net(2, |world| visible::data_first(world, &[3, 150], &|what| world.step(what)));
+    on_every_net(2, |world| visible::data_first(world, &[3, 150], "auto", &|what| world.step(what)));
 }
 
 #[test]
 fn counted_puts_in_flight_are_complete() {
     on_every_net(2, |world| {
-        [3, 300].into_iter().try_for_each(|len| visible::in_flight(world, len, &|what| world.step(what)))
+        [3, 300].into_iter().try_for_each(|len| visible::in_flight(world, len, "auto", &|what| world.step(what)))
     });
 }
 
@@ -105,17 +105,54 @@ fn a_notice_follows_puts_where_the_net_keeps_order() {
             // Operations stay in flight until their target has polled for long.
             let slow = SimOptions { delay: 40, done_one_in: 0, passive_target: false, ..SimOptions::default() };
             let follows = if by_cpu { ordered } else { amos_ordered };
-            run(2, &SimOptions { delivery, amo, ..slow }, move |world| costs(world, by_cpu, follows));
+            run(2, &SimOptions { delivery, amo, ..slow }, move |world| costs(world, "auto", (by_cpu, follows)));
         }
     }
 }
 
-fn costs(world: &Rank, by_cpu: bool, follows: bool) -> Outcome {
+/// With `transom_notify=device` the device counts although puts could carry notices: a notified put
+/// is its writes and one atomic, which follows them where the net keeps this order. No message is
+/// sent, no put carries a number, and the target takes no part. With `cpu` the target's CPU counts
+/// although the device could. A device without atomics counts nothing: the puts carry the notices.
+/// Shows S1.
+#[test]
+fn a_hint_says_whether_the_device_or_the_cpu_counts() {
+    let slow = SimOptions { delay: 40, done_one_in: 0, passive_target: false, ..SimOptions::default() };
+    for amo in [SimAmo::All(Coherence::DeviceOnly), SimAmo::Only64(Coherence::WithCpu)] {
+        for amos_ordered in [false, true] {
+            let delivery = SimDelivery { amos_ordered, immediates: Immediates::ALL, ..SimDelivery::default() };
+            let by_device = move |world: &Rank| costs(world, "device", (false, amos_ordered));
+            run(2, &SimOptions { delivery, amo, ..slow.clone() }, by_device);
+        }
+        run(2, &SimOptions { amo, ..slow.clone() }, |world| costs(world, "cpu", (true, false)));
+    }
+    let delivery = SimDelivery { immediates: Immediates::ALL, ..SimDelivery::default() };
+    run(3, &SimOptions { delivery, amo: SimAmo::None, done_one_in: 0, ..SimOptions::default() }, |world| {
+        carried(world, "device")
+    });
+}
+
+/// The ranks of a window may differ in the hint: each rank's counters grow as its own hint says.
+/// Shows S1.
+#[test]
+fn ranks_differ_in_who_counts() {
+    for (turn, amo) in [SimAmo::All(Coherence::DeviceOnly), SimAmo::Only64(Coherence::WithCpu)].into_iter().enumerate()
+    {
+        let delivery = SimDelivery { immediates: Immediates::ALL, ..SimDelivery::default() };
+        run(4, &SimOptions { delivery, amo, delay: 40, ..SimOptions::default() }, move |world| {
+            let hint = ["device", "cpu", "auto", "device"][(world.rank() + turn) % 4];
+            [3, 300].into_iter().try_for_each(|len| visible::in_flight(world, len, hint, &|what| world.step(what)))
+        });
+    }
+}
+
+/// `notify`: the hint `transom_notify`.
+fn costs(world: &Rank, notify: &str, (by_cpu, follows): (bool, bool)) -> Outcome {
     /// As long as three transfers.
     const LONG: usize = 375;
     const TURNS: usize = 20;
     let me = world.rank();
-    let win = Window::<u64>::allocate(world, LONG)?;
+    let win = Window::<u64>::allocate_with(world, LONG, &Info::new().with("transom_notify", notify))?;
     win.set_num_notify(1)?;
     let mut found = Vec::new();
     win.lock_all(|epoch| {
@@ -164,10 +201,12 @@ fn costs(world: &Rank, by_cpu: bool, follows: bool) -> Outcome {
 /// the counter, and a counter that is read after a barrier has all notices from before.
 #[test]
 fn a_put_carries_its_notice() {
-    let delivery = SimDelivery { immediates: true, ..SimDelivery::default() };
+    let delivery = SimDelivery { immediates: Immediates::ALL, ..SimDelivery::default() };
     for seed in 0..8 {
         let amo = if seed % 2 == 0 { SimAmo::None } else { SimAmo::All(Coherence::DeviceOnly) };
-        run(3, &SimOptions { seed, delivery, amo, done_one_in: 0, ..SimOptions::default() }, carried);
+        run(3, &SimOptions { seed, delivery, amo, done_one_in: 0, ..SimOptions::default() }, |world| {
+            carried(world, "auto")
+        });
     }
 }
 
@@ -175,7 +214,20 @@ fn a_put_carries_its_notice() {
 /// whose port has none is notified by an atomic or a message, which overtook the data.
 #[test]
 fn notices_to_a_rank_without_immediates_come_after_the_data() {
-    let delivery = SimDelivery { immediates: true, without_immediates: Some(1), ..SimDelivery::default() };
+    after_the_data(SimDelivery { immediates: Immediates::ALL, without_immediates: Some(1), ..SimDelivery::default() });
+}
+
+/// Immediates of 12 bits name the counters of one window. If they follow puts of at most 64 bytes,
+/// the notices of longer puts wait. Immediates of 11 bits name no counter.
+#[test]
+fn immediates_of_few_bits_come_after_the_data() {
+    for immediates in [(12, 64), (12, 0), (11, usize::MAX)].map(|(bits, follow)| Immediates { bits, follow }) {
+        after_the_data(SimDelivery { immediates, ..SimDelivery::default() });
+    }
+}
+
+/// Puts of several lengths, whose notices come after the data on a slow net.
+fn after_the_data(delivery: SimDelivery) {
     for seed in 0..20 {
         let amo = if seed % 2 == 0 { SimAmo::None } else { SimAmo::All(Coherence::DeviceOnly) };
         run(2, &SimOptions { seed, delivery, amo, delay: 40, done_one_in: 0, ..SimOptions::default() }, |world| {
@@ -204,13 +256,14 @@ fn notices_to_a_rank_without_immediates_come_after_the_data() {
     }
 }
 
-fn carried(world: &Rank) -> Outcome {
+fn carried(world: &Rank, notify: &str) -> Outcome {
     const EACH: usize = 20;
     // 96 bytes are the longest put that is copied, 1000 the longest single one.
     const LENGTHS: [(usize, u64); 4] = [(0, 1), (1, 1), (12, 1), (260, 4)];
     let me = world.rank();
     let (at, mut found) = (me * LENGTHS[3].0, Vec::new());
-    let win = Window::<u64>::allocate(world, 3 * LENGTHS[3].0)?;
+    let info = Info::new().with("transom_notify", notify);
+    let win = Window::<u64>::allocate_with(world, 3 * LENGTHS[3].0, &info)?;
     for round in 1..=3 {
         // Notices that arrive late would count for the next round.
         win.set_num_notify(LENGTHS.len())?;
@@ -312,7 +365,7 @@ fn in_turns(world: &Rank) -> Outcome {
 /// Shows S6.
 #[test]
 fn nobody_polls_for_completions_while_notices_are_exchanged() {
-    let delivery = SimDelivery { immediates: true, ..SimDelivery::default() };
+    let delivery = SimDelivery { immediates: Immediates::ALL, ..SimDelivery::default() };
     run(2, &SimOptions { delivery, amo: SimAmo::None, ..calm() }, |world| {
         const TURNS: u64 = 100;
         const PAUSE: Duration = Duration::from_millis(1);
@@ -358,7 +411,7 @@ fn nobody_polls_for_completions_while_notices_are_exchanged() {
 #[test]
 fn looks_at_a_counter_complete_the_request_of_a_notified_put() {
     const LIMIT: Duration = Duration::from_secs(20);
-    let delivery = SimDelivery { immediates: true, ..SimDelivery::default() };
+    let delivery = SimDelivery { immediates: Immediates::ALL, ..SimDelivery::default() };
     run(2, &SimOptions { delivery, amo: SimAmo::None, ..calm() }, |world| {
         let win = Window::<u64>::allocate(world, 1)?;
         win.set_num_notify(1)?;

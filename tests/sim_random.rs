@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use random::Program;
-use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimDelivery, SimOptions};
+use transom_fabric::{Coherence, Immediates};
 
 #[path = "random/mod.rs"]
 mod random;
@@ -18,6 +18,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(5);
 /// The number of smaller programs to try.
 const TRIES: usize = 80;
+
+/// Immediates that name the counters of two windows, and follow short puts only.
+const FEW: Immediates = Immediates { bits: 13, follow: 64 };
 
 /// The net of a seed.
 fn net(seed: u64) -> SimOptions {
@@ -45,9 +48,14 @@ fn net(seed: u64) -> SimOptions {
             slots: None,
             ordered: seed >> 52 & 1 == 0,
             gathers: seed >> 53 & 1 == 0,
+            combines: seed >> 60 & 1 == 0,
             amos_ordered: seed >> 54 & 1 == 0,
             amos_in_order: seed >> 59 & 1 == 0,
-            immediates: seed >> 58 & 1 == 0,
+            immediates: match seed >> 58 & 9 {
+                0 => Immediates::ALL,
+                8 => FEW,
+                _ => Immediates::NONE,
+            },
             without_immediates: None,
             answers_wait: Duration::from_secs(seed >> 55 & 1),
             holds: seed >> 56 & 3 == 0,

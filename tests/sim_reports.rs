@@ -3,7 +3,7 @@
 //!
 //! Route: sim.
 
-use simulated::{Outcome, Rank, like_sockets, peer, run, same};
+use simulated::{Outcome, Rank, combining, like_sockets, peer, run, same};
 use transom::{LockAllEpoch, Window, ops};
 use transom_fabric::sim::SimOptions;
 
@@ -11,8 +11,11 @@ mod simulated;
 
 /// Rank 0 begins operations on rank 1, which is lost when `body` makes it so.
 fn access(gathers: bool, body: impl Fn(&Rank, &LockAllEpoch<'_, '_, u64>) -> Outcome + Send + Sync + 'static) {
-    let net = SimOptions { delay: 40, ..like_sockets(gathers, true) };
-    run(2, &net, move |world| {
+    access_over(&like_sockets(gathers, true), body);
+}
+
+fn access_over(net: &SimOptions, body: impl Fn(&Rank, &LockAllEpoch<'_, '_, u64>) -> Outcome + Send + Sync + 'static) {
+    run(2, &SimOptions { delay: 40, ..net.clone() }, move |world| {
         let win = Window::<u64>::allocate(world, 64)?;
         world.barrier()?;
         if world.rank() == 0 {
@@ -57,6 +60,21 @@ fn a_wait_reports_the_failure_of_its_request_alone() {
             let waits: Vec<_> = puts.into_iter().map(|put| put.wait().is_err()).collect();
             same("failed waits", &waits, &vec![true; 3])?;
             same("failed flushes", &[epoch.flush(1).is_err(), epoch.flush_all().is_err()], &[bare, false])
+        });
+    }
+}
+
+/// Kept accumulates fail when their target is lost. The flush reports it, and a later flush has
+/// nothing to report.
+/// Shows O2, E1.
+#[test]
+fn a_flush_reports_the_failure_of_kept_accumulates_once() {
+    for net in [like_sockets(true, true), combining(true), combining(false)] {
+        access_over(&net, |world, epoch| {
+            epoch.put_value(1, 0, 1)?;
+            (0..4).try_for_each(|_| epoch.accumulate(1, 1, &[1], ops::Sum))?;
+            lose(world);
+            same("failed flushes", &[epoch.flush(1).is_err(), epoch.flush_all().is_err()], &[true, false])
         });
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use simulated::{Outcome, Rank, await_flag, cost, gathered, like_sockets, raise, run, same};
+use simulated::{Outcome, Rank, await_flag, combining, cost, gathered, like_sockets, raise, run, same};
 use transom::{Assert, At, BasicType, Class, Datatype, Info, Items, Lock, Op, RawWindow, Window, ops};
 use transom_fabric::sim::{SimCounters, SimOptions};
 
@@ -27,8 +27,10 @@ fn net(gathers: bool, ordered: bool) -> SimOptions {
 /// gets them from the area.
 #[test]
 fn a_long_accumulate_costs_a_put_and_a_message_for_each_piece() {
-    for ordered in [true, false] {
-        run(2, &net(true, ordered), move |world| {
+    // Over the last net puts and gets share no messages.
+    let by_devices = SimOptions { transfer_max: 1 << 20, delay: 40, ..combining(true) };
+    for net in [net(true, true), net(true, false), by_devices] {
+        run(2, &net, move |world| {
             let win = Window::<u64>::allocate(world, LEN)?;
             world.barrier()?;
             if world.rank() == 1 {

@@ -3,13 +3,13 @@
 //!
 //! Route: sim.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use simulated::{Rank, peer, run, same};
+use simulated::{Rank, await_flag, peer, raise, run, same};
 use transom::ops::{Replace, Sum};
-use transom::{At, BasicType, Datatype, Lock, LockAllEpoch, Window};
+use transom::{Assert, At, BasicType, Datatype, Info, Lock, LockAllEpoch, Op, RawWindow, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimDelivery, SimOptions};
 
@@ -389,4 +389,72 @@ fn await_within(limit: Duration, number: impl Fn() -> u64, goal: u64) -> bool {
 
 fn number_of(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
+}
+
+/// A look of rank 1 at its own part.
+type Look = fn(&RawWindow) -> transom::Result<()>;
+
+/// A look within an epoch with rank 1.
+fn locked(win: &RawWindow, kind: Lock, look: Look) -> transom::Result<()> {
+    win.lock(kind, 1, Assert::NONE)?;
+    look(win)?;
+    win.unlock(1)
+}
+
+/// A look within an epoch with all ranks.
+fn all_locked(win: &RawWindow, look: Look) -> transom::Result<()> {
+    win.lock_all(Assert::NOCHECK)?;
+    look(win)?;
+    win.unlock_all()
+}
+
+/// A rank that waits for other ranks by looking at its own part again and again serves them by
+/// these calls: its progress thread leaves this to calls, and here it has ended. Regression: only
+/// the thread served them, up to a millisecond late.
+/// Shows S3.
+#[test]
+fn looks_at_the_own_part_serve_other_ranks() {
+    const LOOKS: [Look; 7] = [
+        |win| {
+            win.sync();
+            Ok(())
+        },
+        |win| locked(win, Lock::Shared, |_| Ok(())),
+        |win| locked(win, Lock::Exclusive, |_| Ok(())),
+        |win| locked(win, Lock::Shared, |win| (0..16).try_for_each(|_| win.flush(1))),
+        |win| locked(win, Lock::Shared, |win| (0..16).try_for_each(|_| win.flush_local(1))),
+        |win| all_locked(win, |win| (0..16).try_for_each(|_| win.flush_all())),
+        |win| all_locked(win, |win| (0..16).try_for_each(|_| win.flush_local_all())),
+    ];
+    let options = SimOptions { amo: SimAmo::None, ..SimOptions::default() };
+    for look in LOOKS {
+        let stopped = Arc::new(AtomicBool::new(false));
+        run(2, &options, move |world: &Rank| {
+            let win = RawWindow::allocate(world, 8, 1, &Info::new())?;
+            let put = |value: u64| {
+                win.lock(Lock::Shared, 1, Assert::NONE)?;
+                win.fetch_value(value, BasicType::Uint64, 1, 0, Op::Sum)?;
+                win.unlock(1)
+            };
+            // First contact, after which rank 0 needs rank 1 for nothing but the sum.
+            put(0)?;
+            world.barrier()?;
+            if world.rank() == 0 {
+                await_flag(&stopped);
+                world.step("adds");
+                put(7)?;
+            } else {
+                world.stop_serving();
+                raise(&stopped);
+                world.step("looks");
+                let mut found = [0; 8];
+                while u64::from_ne_bytes(found) != 7 {
+                    look(&win)?;
+                    win.load(0, &mut found);
+                }
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
 }

@@ -3,7 +3,7 @@
  *
  * Most calls are those of MPI's chapter 12 and have its names: transom_put is MPI_Put,
  * transom_window_lock is MPI_Win_lock, transom_request_wait is MPI_Wait, and transom_type_vector is
- * MPI_Type_vector (chapter 5). Their rules are MPI's, where a comment says nothing else.
+ * MPI_Type_vector (chapter 5). These calls follow MPI's rules, unless a comment says otherwise.
  *
  * Every call returns TRANSOM_SUCCESS, which is 0, or an error class. transom_error_string describes
  * the class, and transom_last_error returns the text of the last error with its numbers. A call
@@ -15,10 +15,11 @@
  * library cannot check. transom(3) is the overview.
  *
  * An operation (put, get, accumulate and their relatives) may still use its buffers when its call
- * returns. It is complete after transom_window_flush or transom_window_flush_all, and at the end of
- * its epoch: transom_window_fence, _complete, _unlock or _unlock_all. Until then do not write the
- * buffer of a put, and do not access the buffer of a get. A displacement counts the target's
- * displacement units; in a dynamic window it is an address of the target.
+ * returns. The operation is complete after transom_window_flush or transom_window_flush_all, and
+ * after the call that ends its epoch: transom_window_fence, _complete, _unlock or _unlock_all.
+ * Until then do not write the buffer of a put, and do not access the buffer of a get. A
+ * displacement counts the target's displacement units; in a dynamic window a displacement is an
+ * address of the target.
  */
 
 #ifndef TRANSOM_H
@@ -347,10 +348,10 @@ int transom_job_barrier(const transom_job *job);
 // `job` is a live handle; `route` points to writable memory.
 int transom_job_route(const transom_job *job, int rank, int *route);
 
-// The rank because of which this thread's last error happened: it has died, can't be reached, or
-// an operation at it has failed. The number is that of the whole job; of several ranks it is the
-// first. TRANSOM_PROC_NULL if the error had another reason, or no call has failed. After such an
-// error operations on other ranks go on.
+// The rank that caused this thread's last error: the rank has died, can't be reached, or an
+// operation at the rank has failed. *rank is set to its number in the whole job; of several such
+// ranks, to the number of the first. *rank is set to TRANSOM_PROC_NULL if the error had another
+// reason, or no call has failed. After such an error operations on other ranks go on.
 //
 // # Safety
 // `rank` points to writable memory.

@@ -222,10 +222,10 @@ pub unsafe extern "C" fn transom_job_route(job: *const JobHandle, rank: c_int, r
     })
 }
 
-/// The rank because of which this thread's last error happened: it has died, can't be reached, or
-/// an operation at it has failed. The number is that of the whole job; of several ranks it is the
-/// first. TRANSOM_PROC_NULL if the error had another reason, or no call has failed. After such an
-/// error operations on other ranks go on.
+/// The rank that caused this thread's last error: the rank has died, can't be reached, or an
+/// operation at the rank has failed. *rank is set to its number in the whole job; of several such
+/// ranks, to the number of the first. *rank is set to TRANSOM_PROC_NULL if the error had another
+/// reason, or no call has failed. After such an error operations on other ranks go on.
 ///
 /// # Safety
 /// `rank` points to writable memory.

@@ -41,13 +41,16 @@ pub struct Limits {
     /// Several small puts cost less if the caller gathers them in one message: the target's CPU
     /// performs puts anyway, when it receives their data.
     pub gathers: bool,
+    /// Accumulates that the target's CPU performs may share messages, and long ones may put their
+    /// operands into memory of the target. Ports with [`Limits::gathers`] have this property too.
+    pub combines: bool,
     /// An atomic is performed only when its target has the data of all puts that this process had
     /// posted to that target before.
     pub amos_ordered: bool,
     /// Atomics of this process on one location of a peer are performed in the order of their posts.
     pub amos_in_order: bool,
-    /// The port has [`Port::put_immediate`].
-    pub immediates: bool,
+    /// The immediates that puts can carry ([`Port::put_immediate`]).
+    pub immediates: Immediates,
     /// The longest time for which an answer to a message may wait for a message in the other
     /// direction that can carry the answer: about the time that it takes to send the answer. Zero:
     /// answers do not wait.
@@ -79,6 +82,36 @@ impl Immediate {
     /// The number.
     pub fn number(self) -> u32 {
         self.0
+    }
+}
+
+/// The immediates that the puts of a port can carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Immediates {
+    /// The number of bits of an immediate; 0: the port has no [`Port::put_immediate`].
+    pub bits: u32,
+    /// An immediate follows earlier puts to its target of at most this many bytes each. Longer ones
+    /// may arrive after it.
+    pub follow: usize,
+}
+
+impl Immediates {
+    /// The port has no [`Port::put_immediate`].
+    pub const NONE: Immediates = Immediates { bits: 0, follow: 0 };
+
+    /// All immediates, which follow all puts.
+    pub const ALL: Immediates = Immediates { bits: Immediate::LIMIT.trailing_zeros(), follow: usize::MAX };
+
+    /// Whether the port has [`Port::put_immediate`].
+    #[inline]
+    pub fn any(self) -> bool {
+        self.bits > 0
+    }
+
+    /// Whether puts can carry this number.
+    #[inline]
+    pub fn fit(self, immediate: Immediate) -> bool {
+        self.any() && u64::from(immediate.0) < 1 << self.bits
     }
 }
 
@@ -141,7 +174,8 @@ pub trait Handler {
 /// - The caller has waited for the [`Tally`](crate::Tally) of the first operation.
 /// - The first operations are puts, and the port's limits have [`Limits::ordered`] for a message
 ///   after them, or [`Limits::amos_ordered`] for an atomic.
-/// - The first operations are puts, and the second one is [`Port::put_immediate`].
+/// - The first operations are puts of at most [`Immediates::follow`] bytes each, and the second one
+///   is [`Port::put_immediate`].
 /// - Both are atomics on one location, and the port's limits have [`Limits::amos_in_order`].
 ///
 /// When the count of a tally falls, the target has the data of the operation, the data is visible
@@ -196,8 +230,10 @@ pub trait Port: Send + Sync + Debug + 'static {
 
     /// Puts bytes, at most [`Limits::packed_max`] and possibly none, which are copied before this
     /// returns. The target's handler gets `immediate` ([`Handler::immediate`]) once the target has
-    /// these bytes and those of all puts that this process had posted to the target before. The
-    /// count of the tally does not fall before [`Port::settle`] finds the immediate at the target.
+    /// these bytes and those of the puts of at most [`Immediates::follow`] bytes that this process
+    /// had posted to the target before. A port refuses an immediate of more than
+    /// [`Immediates::bits`] bits. The count of the tally does not fall before [`Port::settle`]
+    /// finds the immediate at the target.
     fn put_immediate(
         &self,
         to: &Self::Remote,

@@ -10,14 +10,18 @@ use rustix::thread::CpuSet;
 const NODES: &str = "/sys/devices/system/node";
 
 /// The user's list of `device[:port]`. With `^` before it, the list excludes its devices; else it
-/// allows only these. An empty list allows all devices.
+/// allows only these. An empty list allows all devices. Devices joined by `+` are of one network:
+/// the user says that each of them reaches the others.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct DeviceList {
     /// Whether the list excludes its devices.
     exclude: bool,
-    /// Names of devices, each with one of its ports or, for `None`, with all.
-    list: Vec<(String, Option<u8>)>,
+    /// The entries, each with the devices that `+` joins.
+    list: Vec<Vec<Listed>>,
 }
+
+/// The name of a device, with one of its ports or, for `None`, with all.
+type Listed = (String, Option<u8>);
 
 impl DeviceList {
     /// Parses a list.
@@ -26,17 +30,12 @@ impl DeviceList {
     /// A port is not a number.
     pub fn parse(text: &str) -> Result<DeviceList, String> {
         let (exclude, names) = text.strip_prefix('^').map_or((false, text), |names| (true, names));
-        let mut list = Vec::new();
-        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            list.push(match name.split_once(':') {
-                None => (name.to_owned(), None),
-                Some((device, port)) => {
-                    let port = port.parse().map_err(|_| format!("`{name}` is not device:port, with a port from 1"))?;
-                    (device.to_owned(), Some(port))
-                }
-            });
-        }
-        Ok(DeviceList { exclude, list })
+        let parts = |entry: &str, by: char| -> Vec<String> {
+            entry.split(by).map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+        };
+        let entry = |entry: &String| parts(entry, '+').iter().map(|name| listed(name)).collect();
+        let list: Result<Vec<Vec<Listed>>, String> = parts(names, ',').iter().map(entry).collect();
+        Ok(DeviceList { exclude, list: list?.into_iter().filter(|entry| !entry.is_empty()).collect() })
     }
 
     /// Whether only the listed devices are allowed.
@@ -47,13 +46,25 @@ impl DeviceList {
     /// The preference for a port of a device; smaller is better: the position in a list of allowed
     /// devices, else 0. `None`: the user excludes the port.
     pub fn preference(&self, device: &str, port: u8) -> Option<usize> {
-        let named = |(name, only): &(String, Option<u8>)| name == device && only.is_none_or(|only| only == port);
-        match self.list.iter().position(named) {
+        let named = |(name, only): &Listed| name == device && only.is_none_or(|only| only == port);
+        match self.list.iter().position(|entry| entry.iter().any(named)) {
             Some(place) if !self.exclude => Some(place),
             None if self.exclude || self.list.is_empty() => Some(0),
             _ => None,
         }
     }
+
+    /// Whether the devices of a preference are of one network by the user's word.
+    pub fn is_one_network(&self, preference: usize) -> bool {
+        !self.exclude && self.list.get(preference).is_some_and(|entry| entry.len() > 1)
+    }
+}
+
+/// A device of the list, `device` or `device:port`.
+fn listed(name: &str) -> Result<Listed, String> {
+    let Some((device, port)) = name.split_once(':') else { return Ok((name.to_owned(), None)) };
+    let port = port.parse().map_err(|_| format!("`{name}` is not device:port, with a port from 1"))?;
+    Ok((device.to_owned(), Some(port)))
 }
 
 /// A set of NUMA nodes, as bits. Nodes from 64 on belong to no set.
@@ -193,7 +204,17 @@ mod tests {
         assert_eq!(list("b:1,a").preference("b", 2), None);
         assert_eq!(list("^b").preference("b", 2), None);
         assert_eq!(list("^b").preference("a", 1), Some(0));
-        assert!(DeviceList::parse("b:x").is_err());
+        assert!(DeviceList::parse("b:x").is_err() && DeviceList::parse("a+b:x").is_err());
+    }
+
+    #[test]
+    fn joined_devices_have_one_preference() {
+        let list = DeviceList::parse("c:2, b + a:1,+,d").expect("a list");
+        assert_eq!(["c", "b", "a", "d"].map(|name| list.preference(name, 1)), [None, Some(1), Some(1), Some(2)]);
+        assert_eq!([0, 1, 2, 3].map(|preference| list.is_one_network(preference)), [false, true, false, false]);
+        let excluded = DeviceList::parse("^a+b").expect("a list");
+        assert_eq!(["a", "b", "c"].map(|name| excluded.preference(name, 1)), [None, None, Some(0)]);
+        assert!(!excluded.is_one_network(0), "the devices that remain are not in the list");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! - **Completion** is counted by a [`Tally`], the number of outstanding operations, which the
 //!   backend lowers when the *target* has the data.
 //! - **A missing capability** of a region is `None` ([`Region::amo`], [`Port::direct`]). One of a
-//!   whole port is a flag of [`Limits`], for example [`Limits::immediates`].
+//!   whole port is in [`Limits`], for example [`Limits::immediates`].
 //! - **Memory that others may write** is a [`Memory`], never a `&[u8]`.
 //!
 //! [`sim`] implements the contract inside one process and behaves as badly as the contract allows.
@@ -39,6 +39,8 @@ mod keys;
 mod memory;
 #[allow(unsafe_code)]
 mod peer_map;
+#[allow(unsafe_code)]
+mod places;
 mod reason;
 #[allow(unsafe_code)]
 mod row;
@@ -52,13 +54,14 @@ mod wake;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use busy_locations::{BusyLocations, PostingThread};
-pub use contract::{Awaited, Domain, Handler, Immediate, Limits, Port, Region, RegionKey};
+pub use contract::{Awaited, Domain, Handler, Immediate, Immediates, Limits, Port, Region, RegionKey};
 pub use copy::is_close_behind;
 pub use error::{Cause, FabricError, Fault, write_sources};
 pub use failures::Failure;
 pub use keys::{KeyChoice, KeyRange, Keys};
 pub use memory::{Blocks, Memory, Span, WeakMemory};
 pub use peer_map::{Keyed, PeerMap};
+pub use places::Places;
 pub use reason::Reason;
 pub use row::{Row, Word};
 pub use streams::{above_streams, fill_streams};

@@ -42,6 +42,10 @@ const OTHER_WAY: &str = concat!(
     r#"{"window":"3","target":0,"first":{"rank":2,"call":"get","start":0,"end":8,"place":"main at /gone/src/a.c:4"},"#,
     r#""second":{"rank":1,"call":"put","start":0,"end":8,"place":"main at /gone/src/a.c:3"},"rule":"the rule"}"#
 );
+const ASSERTION: &str = concat!(
+    r#"{"window":"2","target":0,"first":{"rank":0,"call":"post with MPI_MODE_NOPUT","place":"main at b.c:5"},"#,
+    r#""second":{"rank":1,"call":"put of bytes 8..16","place":"main at b.c:9"},"rule":"the promise"}"#
+);
 const DEADLOCK: &str = concat!(
     r#"{"deadlock":[{"rank":0,"call":"fence","window":"1","for":null,"place":"main at b.c:1"},"#,
     r#"{"rank":1,"call":"start","window":"1","for":0,"place":"an unknown place"}]}"#
@@ -52,7 +56,7 @@ const DEADLOCK: &str = concat!(
 fn conflicts_are_shown_once_with_their_lines() {
     let folder = Folder::new("lines");
     folder.write("src/a.c", SOURCE);
-    let report = folder.write("report", &[CONFLICT, OTHER_WAY, DEADLOCK, ""].join("\n"));
+    let report = folder.write("report", &[CONFLICT, OTHER_WAY, ASSERTION, DEADLOCK, ""].join("\n"));
     let output = check(&[&report, "--context".as_ref(), "1".as_ref(), "--source".as_ref(), &folder.0]);
     assert!(output.status.success());
     let expected = "conflict in window 3 at rank 1: the rule
@@ -66,11 +70,15 @@ fn conflicts_are_shown_once_with_their_lines() {
           5 |     return 0;
   reported 2 times
 
+false assertion about window 2 at rank 0: the promise
+  rank 0: post with MPI_MODE_NOPUT, main at b.c:5
+  rank 1: put of bytes 8..16, main at b.c:9
+
 deadlock: every rank waits in a call
   rank 0: fence of window 1, main at b.c:1
   rank 1: start of window 1, waits for rank 0, an unknown place
 
-2 reports
+3 reports
 ";
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }

@@ -183,6 +183,16 @@ fn all_ranks_use_a_provider_that_each_of_them_can_open() {
         text(&launcher.env("TRANSOM_TRANSPORTS", "ofi").env("TRANSOM_INFO", "1").output().expect("it starts"))
     };
     let usual = run("");
+    // The words of the job and of 1024 windows, which all ranks reach through the net.
+    if usual.contains("other ranks: libfabric ") {
+        let memory = line(&usual, "its control memory: ").trim_start();
+        let kib = memory.split(' ').nth(3).and_then(|number| number.parse::<usize>().ok());
+        assert!(kib.is_some_and(|kib| (1024..8 << 10).contains(&kib)), "{memory}");
+        assert!(
+            memory.contains("KiB registered at each rank, and 257 KiB more for a window with counters"),
+            "{memory}"
+        );
+    }
     // Only versions before 1.18 have a provider of this name, and another one over sockets.
     if usual.contains("libfabric net") {
         let told = run("[ $PMI_RANK = 1 ] && export FI_PROVIDER=^net;");

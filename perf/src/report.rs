@@ -114,6 +114,13 @@ pub(crate) fn line(options: &Options, row: &Row) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
+/// Prints a remark below the line that it concerns.
+pub(crate) fn note(text: &str) -> Outcome<()> {
+    let mut out = output();
+    writeln!(out, "# {text}")?;
+    Ok(out.flush()?)
+}
+
 /// OSU prints two decimals, which are too few below a microsecond, so latencies have four.
 fn number(options: &Options, size: usize, times: &Times) -> String {
     let value = value(options, size, times);

@@ -10,7 +10,8 @@ use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
 
-const ROUNDS: usize = 61;
+/// The number of rounds after the first one, which warms up.
+pub(crate) const ROUNDS: usize = 61;
 
 /// The number of operations in a round.
 pub(crate) fn per_round(options: &Options) -> usize {

@@ -42,7 +42,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         Test::FenceLatency if options.gap.is_some() => synchronization::fences_after_gaps(world, options, &mut show)?,
         Test::FenceLatency => show(options, synchronization::fence(world, options, floor.as_ref())?)?,
         Test::Pscw => show(options, synchronization::pscw(world, options, floor.as_ref())?)?,
-        Test::NotifyPingpong => show(options, notified::pingpong(world, options, floor.as_ref())?)?,
+        Test::NotifyPingpong => notified::pingpong(world, options, floor.as_ref(), &mut show)?,
         Test::Lock => synchronization::locks(world, options, floor.as_ref(), &mut show)?,
         Test::FopLatency | Test::CasLatency => {
             let row = atomic(world, options, floor.as_ref())?;

@@ -150,6 +150,9 @@ fn notified_puts_travel_in_both_directions() {
             let table = table(&output);
             assert_eq!(table.len(), 1, "{text}");
             assert!(table[0][..2].iter().all(|number| *number > 0.0), "{text}");
+            // The note below the table: "... by put, flush and atomic: 1.2 us, ...".
+            let other = text.split("by put, flush and atomic: ").nth(1).and_then(|rest| rest.split(' ').next());
+            assert!(other.is_some_and(|us| us.parse().is_ok_and(|us: f64| us > 0.0)), "{text}");
             // Size, value, floor, ratio.
             assert_eq!(table[0].len(), 4, "{text}");
         }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockErro
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Awaited, Cause, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, PeerMap,
-    Port, Post, Reason, RegionKey, Span, TallyRef, Width, diagnostics,
+    Amo, AmoKind, Awaited, Cause, Coherence, FabricError, Fault, Handler, Immediate, Immediates, Limits, Memory, Peer,
+    PeerMap, Port, Post, Reason, RegionKey, Span, TallyRef, Width, diagnostics,
 };
 
 use crate::cma::slice_of_mut;
@@ -84,9 +84,10 @@ impl ShmPort {
                 passive_target: true,
                 ordered: false,
                 gathers: false,
+                combines: false,
                 amos_ordered: false,
                 amos_in_order: false,
-                immediates: false,
+                immediates: Immediates::NONE,
                 answers_wait: Duration::ZERO,
             },
             contacts: PeerMap::new(),

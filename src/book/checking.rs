@@ -1,4 +1,4 @@
-//! The conflict checker: reports of accesses that no synchronization orders.
+//! The conflict checker: reports of conflicting accesses, false assertions and deadlocks.
 //!
 //! With `TRANSOM_CHECK=1` in the environment the library watches the accesses of a job on one node,
 //! and reports those that [conflict](super::conflicts). A *place* is a call in the program, with
@@ -17,7 +17,7 @@
 //!   one of two concurrent accesses changes bytes of the other (MPI-4.1 §12.7)
 //!   No synchronization orders the two
 //! counted 2000 of 2000
-//! transom: the conflict checker found conflicting accesses; pairs of places in the program: 2
+//! transom: the conflict checker has made reports; pairs of places in the program: 2
 //! ```
 //!
 //! Windows over all ranks of the job are numbered from 1 in the order of their creation, in
@@ -30,27 +30,42 @@
 //!
 //! | variable | effect |
 //! |---|---|
-//! | `TRANSOM_CHECK=fail` | [`finalize`](crate::Job::finalize) (in C `transom_finalize`) returns an error at rank 0 if the checker has found a conflict; the program must return this error from `main`. If the job is only dropped, and in MPI programs, the library prints the error, and the exit status does not change |
+//! | `TRANSOM_CHECK=fail` | [`finalize`](crate::Job::finalize) (in C `transom_finalize`) returns an error at rank 0 if the checker has made a report; the program must return this error from `main`. If the job is only dropped, the library prints the error, and the exit status does not change. In an MPI program the library prints the error, and rank 0 exits with status 1 instead of 0 |
 //! | `TRANSOM_CHECK_REPORT=FILE` | the reports are also appended to the file as lines of JSON. `transom-check FILE` shows them with the lines of the source; `--source DIRECTORY` names a directory of source files that are not at their recorded paths |
-//! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict is not reported if the function or the source file of one of its places contains one of the texts. Empty lines and lines that begin with `#` are ignored |
+//! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict or a false assertion is not reported if the function or the source file of one of its places contains one of the texts. Empty lines and lines that begin with `#` are ignored |
+//!
+//! # False assertions
+//!
+//! The checker also reports assertions ([`Assert`](crate::Assert)) that the calls of other ranks
+//! make false. Such a report begins with `false assertion`, and names both calls with their places:
+//!
+//! | assertion | reported |
+//! |---|---|
+//! | NOPUT at a fence or `post` | a put or an accumulate into the part of the asserting rank, in the epoch that the call begins |
+//! | NOCHECK at a lock or `lock_all` | a conflicting lock of the same part that another rank holds at the same time |
+//! | NOCHECK at `post` or `start` | the matching call of the other rank has no NOCHECK |
+//! | NOPRECEDE or NOSUCCEED at a fence | the fence of another rank lacks the assertion |
+//!
+//! docs/limits.md, "The conflict checker", lists false assertions that the checker misses.
 //!
 //! # Loads and stores: calls of the library
 //!
 //! The checker records the loads and stores of [`Window::load`](crate::Window::load) and related
 //! calls. Loads of up to 8 bytes are not checked in the unified model, because a program may poll a
 //! word for an update. A program may also poll by loads that the checker does not see, between
-//! calls of [`sync`](crate::Window::sync). When such a rank makes its next access or
-//! synchronization after `sync`, the checker treats the rank as ordered after the operations that
-//! were complete at this rank, and after what other ranks had completed before they put a word
-//! there or accumulated. In a shared window the program may read the parts of all ranks after
-//! `sync`, so there the rank counts as ordered after all that these ranks have completed.
+//! calls of [`sync`](crate::Window::sync). The next access or synchronization of a rank after
+//! `sync` therefore counts as ordered after two groups of operations: those that were complete in
+//! the rank's part, and those that another rank had completed before it put a word there or
+//! accumulated there. In a shared window the program may read the parts of all ranks after `sync`,
+//! so there the rank counts as ordered after all that these ranks have completed.
 //!
-//! A rank may store a flag in its own part by a pointer, for which others poll. A rank that reads a
-//! word of up to 8 bytes by a get, or any bytes by a fetch, therefore counts as ordered after all
-//! that the rank of the part has completed and of which it knows, if that rank has called `sync`,
-//! or in C and MPI programs if it has locked any part of the window. In MPI programs with
-//! ThreadSanitizer `sync` and such reads have no such effects, because the checker sees the loads
-//! and stores by which a program polls.
+//! The owner of a part may store a flag there by a pointer, and other ranks may poll this flag.
+//! Polls order ranks if the owner has called `sync`, and in C and MPI programs also if the owner
+//! has locked any part of the window. A rank that then reads a word of up to 8 bytes by a get, or
+//! any bytes by a fetch, may have found the flag. This rank therefore counts as ordered after all
+//! accesses that the owner has completed, and after all accesses of other ranks that are ordered
+//! before the owner's next access. In MPI programs with ThreadSanitizer `sync` and such reads have
+//! no such effects, because the checker sees the loads and stores by which a program polls.
 //!
 //! # Loads and stores: pointers, with ThreadSanitizer
 //!
@@ -122,11 +137,14 @@
 //!   rank 1: lock, exclusive, of window 1, waits for rank 0, main at program.c:12
 //! ```
 //!
-//! The job continues, because only the user can decide whether to end it. In MPI programs the calls
-//! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`,
-//! `MPI_Waitall` and the like. The checker reports nothing while a rank computes, or while all
-//! ranks are in the same collective call. It also reports nothing if another thread of a rank may
-//! end the wait, or a process outside of the job that the program has started or connected to.
+//! The job continues, because only the user can decide whether to end it. In MPI programs the
+//! checker also watches the MPI's collective calls, blocking sends and blocking receives, but not
+//! `MPI_Wait`, `MPI_Waitall` and the like. The checker reports no deadlock in four cases:
+//!
+//! - a rank computes;
+//! - all ranks are in the same collective call;
+//! - another thread of a rank may end the wait;
+//! - the program has started, or connected to, a process outside of the job that may end the wait.
 //!
 //! # Missed and false reports
 //!
@@ -141,11 +159,15 @@
 //! - The checker does not see synchronization outside of the library, such as sockets, files, and
 //!   POSIX mutexes that processes share. Accesses that only such synchronization orders may be
 //!   reported.
-//! - A blocking send or collective call uses its buffer until it returns. If the buffer is window
-//!   memory, and the receiver puts there when it has the message, the checker reports a conflict
-//!   with ThreadSanitizer: only the end of the call, not the message, orders the put.
+//! - A blocking send or collective call uses its buffer until the call returns. If the buffer is
+//!   window memory, and the receiver of the message puts there at once, the checker reports a
+//!   conflict with ThreadSanitizer: only the end of the call, and not the message, orders the put.
 //! - The checker remembers the ends of the last 7 exposure epochs of a part. Operations of an
 //!   earlier epoch count as complete.
+//! - The checker remembers the last flushes of a part that completed puts or accumulates: for each
+//!   rank 2046 flushes in a job of up to 8 ranks, 62 flushes from 129 ranks on, and a number
+//!   between these in other jobs. An operation before an older flush counts as complete for the
+//!   ranks that have synchronized with its origin after the operation began.
 //! - With ThreadSanitizer a thread that gets memory of `MPI_Win_allocate`,
 //!   `MPI_Win_allocate_shared` or `MPI_Alloc_mem` counts as ordered after all threads of the
 //!   process that have given such memory back.
@@ -180,12 +202,12 @@
 //!   other one.
 //! - With the hint `accumulate_ordering=none`, accumulates of one rank still count as ordered, so
 //!   their conflicts are missed.
-//! - With ThreadSanitizer, the operations of a thread that are in flight beyond the first 120 count
-//!   as one: when one of them is complete, all are.
-//! - With ThreadSanitizer the checker distinguishes at most 4096 synchronizations and operations of
-//!   a rank. Of older ones it forgets operations first. If another rank knows a forgotten one,
-//!   loads and stores up to the next one that is not forgotten count as ordered before that rank's
-//!   operations.
+//! - With ThreadSanitizer the checker distinguishes 120 operations in flight of a thread. Further
+//!   ones count as one operation: when one of them is complete, all of them count as complete.
+//! - With ThreadSanitizer the checker remembers at most 4096 synchronizations and operations of a
+//!   rank, and forgets old operations first. A forgotten one counts as the next one that the
+//!   checker remembers. Loads and stores between the two then count as ordered before the
+//!   operations of a rank that is ordered after the forgotten one, and conflicts are missed.
 //! - Jobs over several nodes or without shared memory are not checked: `TRANSOM_CHECK` has no
 //!   effect there, and rank 0 prints a warning.
 //!
@@ -201,4 +223,13 @@
 //! one page of 4 KiB for each KiB of the part in which there is a small access. With
 //! `TRANSOM_CHECK` a process has at most 1024 windows, or 682 windows with counters of notified
 //! operations. The clocks of the counters take memory at each rank for each window with counters:
-//! 2.1 MiB in a job of 2 ranks, about 4 MiB with 4 to 32 ranks, and 16 MiB with 128 ranks.
+//! 2.1 MiB in a job of 2 ranks, about 4 MiB with 4 to 32 ranks, and 16 MiB with 128 ranks. The
+//! flushes that the checker remembers take up to 147 KiB for each part in a job of up to 256 ranks,
+//! and 576 bytes for each rank in a larger one.
+//!
+//! The checker records the buffer of an operation until the operation is complete at the origin.
+//! Operations of one call in the program on one target share a record if they only read their
+//! buffers, and the buffers touch or overlap; a report then has the bytes of all these buffers. A
+//! process has at most 32 shared records, and 65536 other records of buffers. The checker also
+//! needs memory for each request-based operation that is not complete, and, with ThreadSanitizer,
+//! for each operation.

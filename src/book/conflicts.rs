@@ -28,10 +28,10 @@
 //!   stores of other ranks, and with puts and accumulates that change the word. It does not
 //!   conflict with gets, nor with an update that the storing rank has already read.
 //!
-//! In C and MPI programs an operation also uses its buffers until it is complete at the origin
-//! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
-//! buffer of a get. The conflict checker reports two operations that break this rule as operations
-//! that share a buffer. In safe Rust the borrow checker excludes such pairs.
+//! The buffers of an operation belong to the operation until it is complete at the origin (MPI-4.1
+//! §12.3): until then no other operation may write the buffer of a put, or access the buffer of a
+//! get. In C and MPI programs the conflict checker reports two operations that break this rule as
+//! operations that share a buffer. In safe Rust the borrow checker excludes such pairs.
 //!
 //! # What orders two accesses
 //!

@@ -6,9 +6,11 @@
 //!
 //! Three rules of thumb:
 //!
-//! - Start many operations before one flush: they are in flight together. Over sockets those of at
-//!   most 4 KiB may be kept until the next call that waits or polls, so they do not overlap with
-//!   computation before this call.
+//! - Start many operations before one flush: they are in flight together. Small operations are an
+//!   exception: those of at most 4 KiB over sockets, and over verbs accumulates that CPUs perform.
+//!   The library may keep small operations until the next call that waits or polls, and in epochs
+//!   of fences and of `start` until the end of the epoch. Kept operations do not overlap with
+//!   computation.
 //! - Use memory of the library (allocated windows, `alloc_mem`): the ranks of a node map it.
 //! - Open `lock_all` once, not around each operation: over a net a lock takes a round trip.
 //!
@@ -28,9 +30,9 @@
 //! | the same, where the kernel forbids that system call | waits for the replies, because operations are messages |
 //! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for the operations in flight; a completion means that the target has the data |
 //!
-//! On x86 this memory barrier is only a compiler fence. There is one exception to the first three
-//! rows: where the device performs the window's accumulates ([`actor`](crate::Window::actor)), a
-//! flush also waits for the accumulates in flight.
+//! On x86-64 this memory barrier is no instruction; it only restrains the compiler. The first three
+//! rows have one exception: where the device performs the window's accumulates
+//! ([`actor`](crate::Window::actor)), a flush also waits for the accumulates in flight.
 //!
 //! Operations before one flush are in flight together, so the flush takes only as long as the
 //! slowest of them. [`route`](crate::Window::route) returns the route to a rank. In a job of one
@@ -83,14 +85,15 @@
 //!
 //! - Where the kernel forbids the system calls, operations on memory that is not mapped are
 //!   messages.
-//! - A put or get over the net takes several operations where the provider limits the length. Over
-//!   sockets several puts, gets or accumulates of at most 4 KiB share a message.
+//! - A put or get over the net takes several operations where the provider limits the length.
+//!   Several puts, gets or accumulates of at most 4 KiB share a message over sockets; over verbs
+//!   several accumulates that CPUs perform do.
 //! - Blocks of a layout that are smaller than 1 KiB are packed into few puts, gets or messages.
 //!   Longer blocks share an operation if they are contiguous at the target (docs/protocols.md,
 //!   "Layouts").
 //! - On mapped memory an operation on one contended integer is one CPU atomic.
-//! - Over sockets an accumulate of more than 32 KiB of contiguous elements takes a put, a request
-//!   and a reply for each 512 KiB.
+//! - Over sockets and verbs an accumulate of more than 32 KiB of contiguous elements that a CPU
+//!   performs takes a put, a request and a reply for each 512 KiB.
 //! - The row *by the device* applies if [`actor`](crate::Window::actor) is
 //!   [`Nic`](crate::Actor::Nic), to integers of 64 bits, and of 32 bits if the device has such
 //!   atomics. An operation that the device lacks is a loop of the device's compare-and-swap: the

@@ -60,8 +60,8 @@
 //!   shared window, and others where the kernel has XPMEM, are mapped at the first access and then
 //!   accessed like an allocated window. Other regions are accessed by system calls.
 //! - **Over a net** the first operations are messages that the target's CPU executes. Later puts
-//!   and gets on the same region are performed by the net, as on an allocated window; over sockets
-//!   only those of more than 4 KiB. Accumulates, and accesses that span several regions, remain
-//!   messages.
+//!   and gets on the same region are performed by the net, as on an allocated window. Over sockets
+//!   those of up to 4 KiB remain messages, except a get that is probably the only operation before
+//!   a flush. Accumulates, and accesses that span several regions, always remain messages.
 //! - **Detaching** sends a message to each rank whose net accesses the region, and waits for the
 //!   answers (docs/protocols.md, "Keys of dynamic windows"). Otherwise it sends nothing.

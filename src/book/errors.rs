@@ -47,10 +47,10 @@
 //!   fails (docs/limits.md, "Memory"). The rank that could not make its part returns the cause. The
 //!   other ranks return an error of the class `Other` that names this rank. Two failures return the
 //!   same error at all ranks: a hint that differs among the ranks (`InfoValue`), and a process that
-//!   has reached the limit of windows (`Other`). Two errors of the class `Arg` concern only the
-//!   calling rank. In one, another thread of the rank is in a barrier or a window creation of the
-//!   same ranks. In the other, only in C, the job is NULL; this rank then takes no part in the
-//!   creation, and the other ranks wait for it. If another required pointer is NULL, the creation
+//!   has reached the limit of windows (`Other`). Two mistakes are errors of the class `Arg` at the
+//!   calling rank only. First, another thread of the rank is in a barrier or a window creation of
+//!   the same ranks. Second, in C the job is NULL: the rank then takes no part in the creation, and
+//!   the other ranks wait for this rank. If another required pointer is NULL in C, the creation
 //!   fails at all ranks.
 //! - *Accesses to memory that is not attached*: within a node the call of the operation returns the
 //!   error. Over a net the target refuses the access, and the call that completes the operation
@@ -69,10 +69,11 @@
 //!
 //! # The death of a rank
 //!
-//! Every waiting call reports the death of a rank as
+//! A waiting call reports the death of a rank as
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), and a machine that does not answer as
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
-//! gets no report. A flush and the end of an epoch first complete the operations on live ranks.
+//! gets no report, and a waiting rank watches at most 256 ranks of other machines (docs/limits.md,
+//! "Failures"). A flush and the end of an epoch first complete the operations on live ranks.
 //! [`Error::lost_rank`](crate::Error::lost_rank) returns the number of the lost rank.
 //!
 //! Most launchers end the job before such an error is printed; `transom-run --grace SECONDS` gives

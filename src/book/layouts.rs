@@ -41,9 +41,8 @@
 //! # Adding to scattered elements
 //!
 //! The accumulate family takes datatypes too. A program that assembles a matrix, or deposits
-//! particles on a grid, adds many numbers to elements of another rank. The places of these elements
-//! have no pattern. One [`accumulate_items`](crate::Access::accumulate_items) adds all numbers for
-//! one rank:
+//! particles on a grid, adds many numbers to scattered elements of another rank. One
+//! [`accumulate_items`](crate::Access::accumulate_items) adds all numbers for one rank:
 //!
 //! ```
 //! use transom::{At, BasicType, Datatype, Window, ops};

@@ -39,9 +39,10 @@
 //!
 //! Without a launcher the program is a job of one rank.
 //!
-//! The job ends when its last clone is dropped. The drop waits until the other ranks end the job
-//! too. [`Job::finalize`](crate::Job::finalize) does the same, and returns errors. A longer program
-//! therefore calls `finalize` at the end of `main`.
+//! A rank leaves the job when its [`Job`](crate::Job) and all clones of it are dropped. The last
+//! drop waits until the other ranks leave the job too, and can't return an error.
+//! [`Job::finalize`](crate::Job::finalize) waits in the same way, and returns errors. A longer
+//! program therefore calls `finalize` at the end of `main`.
 //!
 //! In this program the processes of a *job*, called *ranks*, create a *window* together. Each rank
 //! is the *origin* of one put, which writes a number into the *part* of the next rank, the

@@ -6,11 +6,11 @@
 //!
 //! [`RawWindow`](crate::RawWindow) has a method for most functions, with the function's name
 //! without `MPI_Win_` or `MPI_`. As in MPI, these methods open and end epochs explicitly and take
-//! assertions, datatypes as values, and buffers by address. [`Window`](crate::Window) has epochs as
-//! closures. Its operations are methods of the closure's argument: of [`Access`](crate::Access),
-//! and in passive epochs also of [`Passive`](crate::Passive). When you port a program, handles
-//! become values, error codes become [`Result`](crate::Result), and a count with a datatype becomes
-//! a slice or [`Items`](crate::Items). Only windows are freed explicitly.
+//! assertions, datatypes as values, and buffers by address. In a [`Window`](crate::Window) an epoch
+//! is a closure, and the operations are methods of the closure's argument: of
+//! [`Access`](crate::Access), and in passive epochs also of [`Passive`](crate::Passive). When you
+//! port a program, handles become values, error codes become [`Result`](crate::Result), and a count
+//! with a datatype becomes a slice or [`Items`](crate::Items). Only windows are freed explicitly.
 //!
 //! ```
 //! // MPI_Win_allocate(10 * 8, 8, info, comm, &base, &win); MPI_Win_lock_all(MPI_MODE_NOCHECK, win);

@@ -7,8 +7,9 @@
 //! new count also sees the data.
 //!
 //! The operations and counters are those of the MPI Forum's draft of RMA notification, which no
-//! released version of MPI contains; `wait`, `wait_any` and `try_wait` are this library's. In this
-//! program each rank sends its number to the next rank, and waits for a number:
+//! released version of MPI contains. The calls `wait`, `wait_any` and `try_wait` are additions of
+//! this library. In this program each rank puts its number into the next rank's part, and waits for
+//! the number of the previous rank:
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -59,11 +60,11 @@
 //!   it;
 //! - [`wait_any`](crate::Notices::wait_any) waits for one of several counters;
 //! - [`try_wait`](crate::Notices::try_wait) only tests;
-//! - [`request`](crate::Notices::request) returns a request that can be waited for together with
-//!   others. It stays complete if the counter is reset after it has reached the value.
+//! - [`request`](crate::Notices::request) returns a request that is complete when a counter has at
+//!   least a value. A program can wait for several requests together.
 //!
-//! A thread in `wait` or `wait_any` may miss a value that another thread resets; a request does
-//! not.
+//! If another thread resets a counter right after the counter has reached its value, `wait` and
+//! `wait_any` may miss the value, and wait on. A request does not miss the value.
 //!
 //! All these waits make progress, sleep like other blocking calls, and return an error when a rank
 //! dies. In the separate memory model the target calls [`sync`](crate::Window::sync) after the
@@ -123,9 +124,9 @@
 //! | post/start/complete/wait | both sides know their partners, and the target must first allow the access |
 //! | a flush and an atomic | the signal is a value, such as a flag with a state |
 //!
-//! The program `examples/stencil.rs` exchanges halos in the first three of these ways. These are
-//! its times between two ranks as multiples of the time with notices, on one machine
-//! (docs/measured.md, "Halo exchange"; the times include the computation):
+//! The program `examples/stencil.rs` exchanges halos in all four of these ways. The table has its
+//! times between two ranks with the first three, as multiples of the time with notices, on one
+//! machine (docs/measured.md, "Halo exchange"; the times include the computation):
 //!
 //! | signal | shared memory | TCP |
 //! |---|---|---|
@@ -151,9 +152,19 @@
 //! | sockets, longer data | the writes, then the message of the notice |
 //! | verbs, up to 128 KiB | one write with the data and its notice |
 //! | verbs, longer data | the writes, then one that has only the notice |
-//! | other providers of libfabric, data that fits into one message | one message with the data and its notice |
-//! | the same, longer data | the call waits for the data, then sends the message of the notice |
-//! | libfabric, if the device performs the atomics | the call waits for the data, then posts one atomic |
+//! | verbs, in a window with `transom_notify=device` | the writes, then one atomic, which the call posts at once |
+//! | libfabric `psm3`, up to 4 KiB | one write with the data and its notice |
+//! | libfabric `psm3`, longer data | the call waits for the data, then posts a write that has only the notice |
+//! | libfabric `cxi` with `FI_CXI_ENABLE_WRITEDATA=1`, up to 4 KiB | one write with the data and its notice |
+//! | libfabric `cxi` with `FI_CXI_ENABLE_WRITEDATA=1`, longer data | the writes, then one that has only the notice |
+//! | other providers whose devices perform the atomics | the call waits for the data, then posts one atomic |
+//! | other providers, data that fits into one message | one message with the data and its notice |
+//! | other providers, longer data | the call waits for the data, then sends the message of the notice |
+//!
+//! Over verbs the target's CPU adds to the counters, in its calls or in its progress thread. For a
+//! target that computes for long, create the window with the [hint](super::windows#hints)
+//! `transom_notify=device`: the network device adds, and the target's CPU takes no part. The device
+//! does not wake a target that sleeps in a call (docs/limits.md, "Notified operations").
 //!
 //! # Other interfaces
 //!

@@ -141,8 +141,8 @@
 //! chooses between two implementations of accumulates:
 //!
 //! - By default an accumulate locks one block of 4 KiB at a time, and long accumulates run as
-//!   vector code. If several ranks contend for single integers, the library by itself changes these
-//!   by CPU atomics without the lock.
+//!   vector code. If several ranks contend for single integers, the library bypasses the lock for
+//!   these integers, and changes them by CPU atomics.
 //! - Under the hint `mpi_accumulate_granularity` of 1 to 8, CPU atomics combine aligned elements of
 //!   4 or 8 bytes one by one. This may be faster where many ranks contend for single floating-point
 //!   numbers, and is slower for long vectors.

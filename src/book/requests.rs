@@ -1,8 +1,9 @@
 //! Requests: waiting for one operation of an epoch.
 //!
-//! A flush waits for all operations on a target. To wait for one operation, use a call whose name
-//! begins with `r`: the call returns a request. These calls exist only in passive epochs, those of
-//! `lock` and `lock_all` (§12.3.5).
+//! A flush waits for all operations on a target. A program that waits for one operation calls the
+//! form of the operation whose name begins with `r`, for example `rput`. This form returns a
+//! request, for which the program waits. Such forms exist only in passive epochs, those of `lock`
+//! and `lock_all` (§12.3.5).
 //!
 //! A request is complete when its buffer may be used again; the buffer of a get then has the data.
 //! A complete request of a put does *not* mean that the target has the data: that requires a flush

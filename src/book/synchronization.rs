@@ -7,10 +7,10 @@
 //! | reads and writes anywhere, any time, while targets compute: tables, counters, work queues | [`lock_all`](crate::Window::lock_all) once, [`flush`](crate::Passive::flush) as needed | the origin |
 //! | changes several locations of one target that belong together | [`lock`](crate::Window::lock) with [`Exclusive`](crate::Lock::Exclusive) | the origin |
 //!
-//! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
-//! and use the [accumulate family](super::operations#atomicity) for locations that several ranks
-//! change. With this choice the targets make no call. A rank pays one atomic to open the epoch, and
-//! one to end it.
+//! If you are unsure, open one `lock_all` epoch around the main loop, flush where an operation must
+//! be complete, and use the [accumulate family](super::operations#atomicity) for locations that
+//! several ranks change. The targets then make no call. A rank pays one atomic to open the epoch,
+//! and one atomic to end it.
 //!
 //! # Fence
 //!
@@ -142,11 +142,12 @@
 //! |---|---|
 //! | `NOCHECK` of a lock: no other rank holds or requests a conflicting lock during the epoch | the round trip to the lock's word |
 //! | `NOCHECK` of both `post` and `start`: the post precedes the start | the message of the post |
-//! | `NOPRECEDE` with `NOSUCCEED` of a fence | the whole fence |
+//! | `NOPRECEDE` with `NOSUCCEED` of a fence | the barrier of the fence |
 //! | `NOPRECEDE` or `NOSUCCEED` alone, `NOSTORE`, `NOPUT` | nothing; they are accepted |
 //!
 //! Two kinds of assertions are errors of the class [`Assert`](crate::Class::Assert): one that MPI
-//! does not define for the call, and one that the library finds to be false.
+//! does not define for the call, and one that the library finds to be false. The conflict checker
+//! reports assertions that [calls of other ranks make false](super::checking#false-assertions).
 //!
 //! ```
 //! use transom::{Assert, Class, Lock, Window};

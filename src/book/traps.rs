@@ -131,8 +131,9 @@
 //! - **A lock binds only ranks that lock.** A lock excludes neither the owner's loads and stores
 //!   nor epochs under `NOCHECK`. A rank that loads its own part while others change the part under
 //!   locks must lock the part too.
-//! - **A lock does not fix the order of ranks.** A lock excludes other ranks while it is held.
-//!   Which rank gets the lock first is not determined.
+//! - **A lock does not fix the order of ranks.** Any of the ranks that request a lock may get the
+//!   lock first. If one rank must access the data before another, signal this by a notice or a
+//!   flag.
 //! - **Nested exclusive locks can deadlock.** All ranks must lock the targets in one order, for
 //!   example by rank.
 //! - **Two windows over the same memory are independent.** A fence of one completes nothing of the

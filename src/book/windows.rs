@@ -98,10 +98,10 @@
 //! Operations on its windows name targets by the new numbers;
 //! [`group`](crate::Window::group) returns the corresponding ranks of the whole job.
 //!
-//! Exactly the ranks in the list make the call, all with the same list. If ranks make several calls
-//! with one list, all of them make these calls in the same order. Threads that may call at the same
-//! time pass different tags to [`Job::subset_tagged`](crate::Job::subset_tagged). The call does not
-//! communicate.
+//! All ranks in the list make the call with the same list, and no other rank does. The n-th call
+//! with a list at one rank belongs to the n-th call with this list at the others. Threads that may
+//! call at the same time therefore pass different tags to
+//! [`Job::subset_tagged`](crate::Job::subset_tagged). Neither call communicates.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -149,6 +149,7 @@
 //! | `transom_huge_pages` | `false`, `true` | `true`: an allocated or shared part of 2 MiB or more uses huge pages of 2 MiB. The kernel must permit them for memfds (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` is not `never`); otherwise `info` reports `false` |
 //! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
 //! | `transom_atomics` * | `auto`, `cpu`, `nic` | `auto`: the job's setting (`TRANSOM_ATOMICS`). `cpu`: CPUs perform the accumulates. `nic`: the network device performs atomics on integers of 64 bits, and of 32 bits if it has those; creation fails (`InfoValue`) if no net is open or the net lacks atomics |
+//! | `transom_notify` | `auto`, `cpu`, `device` | which hardware adds to counters of [notified operations](super::notifications) between nodes. `cpu`: the target's CPU, which takes part. `device`: the target's network device, so that the target's CPU takes no part; the CPU if the device lacks atomics. `auto`: `cpu` where puts carry notices, as over verbs; else the hardware that performs the job's atomics |
 //!
 //! ```
 //! use transom::{Class, Info, Window};

@@ -12,15 +12,20 @@ use std::sync::Weak;
 
 use transom_fabric::Memory;
 
+use super::Checker;
 use super::clock::Clock;
+use super::exclusive::Exclusive;
 use super::fibers::{Fibers, Flight, Mirrored};
 use super::place::Place;
-use super::rules::Kind;
+use super::rules::{Kind, Rule};
+use super::runs::Runs;
 use super::sanitizer::Touched;
-use super::shadow::{Access, Clash, Locked, Record, Shadow, bytes};
+use super::shadow::{Access, Clash, Ends, Locked, Record, Shadow, bytes};
 
 /// Maximum number of recorded uses of buffers.
 const RECORDS: usize = 1 << 16;
+/// If a window has more loans than this, the list of them is pruned ([`forget_repeated`]).
+const MANY: usize = 256;
 /// The size of a part that gives the shadow one chain for each record. The shadow's offsets are
 /// addresses, so no size of memory limits them.
 const SIZE: u64 = 8 * RECORDS as u64;
@@ -32,14 +37,18 @@ pub(super) struct Buffers {
     shadow: Memory,
     /// The order of operations is their order here.
     clock: Clock,
+    runs: Exclusive<Runs>,
 }
 
 /// An operation with buffers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferUse {
+    pub(crate) window: u64,
     pub(crate) member: usize,
     /// The number of the operation in its window.
     pub(crate) operation: u64,
+    /// Whether the operation may be complete before earlier ones, at the end of its request.
+    pub(crate) is_alone: bool,
     pub(crate) kind: Kind,
     pub(crate) place: Place,
 }
@@ -65,13 +74,14 @@ pub(crate) struct Loan {
     pub(crate) operation: u64,
     /// Whether the loan ends when the operation is complete at the origin.
     pub(crate) local: bool,
+    is_alone: bool,
     /// The buffer, and its record.
     record: Option<(Access, Record)>,
     flight: Option<Flight>,
     /// The use of window memory by a buffer, until the loan ends.
     part: Option<PartUse>,
     /// The record of a buffer in the own part of the operation's window, in the part's shadow.
-    own: Option<Record>,
+    pub(crate) own: Option<Record>,
 }
 
 /// The use of a part of a window by a buffer of an operation.
@@ -125,8 +135,8 @@ impl Loan {
 
     /// A loan to an operation that ends when the operation is complete at the origin.
     fn of(it: &BufferUse) -> Loan {
-        let BufferUse { member, operation, .. } = *it;
-        Loan { member, operation, local: true, record: None, flight: None, part: None, own: None }
+        let BufferUse { member, operation, is_alone, .. } = *it;
+        Loan { member, operation, local: true, is_alone, record: None, flight: None, part: None, own: None }
     }
 }
 
@@ -134,7 +144,7 @@ impl Buffers {
     pub(super) fn new() -> Buffers {
         let shadow = Memory::private(bytes(1, SIZE, RECORDS, 0));
         Shadow::prepare(&shadow, (0, 1), SIZE, RECORDS, 0);
-        Buffers { shadow, clock: Clock::new(1) }
+        Buffers { shadow, clock: Clock::new(1), runs: Exclusive::new(Runs::new()) }
     }
 
     fn locked(&self) -> Locked<'_> {
@@ -143,6 +153,19 @@ impl Buffers {
             Ok::<(), Infallible>(())
         });
         locked
+    }
+
+    /// Adds a buffer that an operation only reads to a run. Returns false if [`Buffers::lend`] has
+    /// to record it.
+    #[inline]
+    pub(super) fn join(&self, it: &BufferUse, address: usize, len: usize) -> bool {
+        self.runs.lock().add(it, address as u64..(address + len) as u64)
+    }
+
+    /// The operations of a window on a member, or on all members, are complete at the origin.
+    #[inline]
+    pub(super) fn end_runs(&self, window: u64, member: Option<usize>) {
+        self.runs.lock().end(window, member);
     }
 
     /// Records a buffer of an operation of `rank` among `loans`, those of its window. Adds the
@@ -158,6 +181,15 @@ impl Buffers {
         let BufferUse { kind, place, .. } = *it;
         let (start, kind) = (address as u64, kind.buffer(written));
         let access = Access { start, end: start + len as u64, kind, origin: 0, place: place.number };
+        let at_rank = |access: Access| Access { origin: rank, ..access };
+        if written {
+            // Before the buffer is recorded: a use that joins no run from here on is compared with
+            // the record.
+            let runs = self.runs.lock().writes(&(access.start..access.end), rank);
+            let clash = |older| (at_rank(access), Clash { older, rule: Rule::Buffers });
+            conflicts.extend(runs.into_iter().map(clash));
+        }
+        self.make_room(loans);
         let (locked, last) = (self.locked(), loans.last().and_then(|loan| loan.record));
         // One record stands for repeated reads of a buffer. This record has been compared with the
         // records of all earlier uses, and all later uses are compared with this record.
@@ -166,12 +198,21 @@ impl Buffers {
             return;
         }
         let mut clashes = Vec::new();
-        let record = locked.record(access, &self.clock, false, &mut clashes);
+        let record = locked.record(access, &self.clock, Ends::WhenTold, &mut clashes);
         drop(locked);
         loans.push(Loan { record: Some((access, record)), ..Loan::of(it) });
-        let at_rank = |access: Access| Access { origin: rank, ..access };
         conflicts
             .extend(clashes.into_iter().map(|clash| (at_rank(access), Clash { older: at_rank(clash.older), ..clash })));
+    }
+
+    /// Makes room for a loan. If there are many loans, drops those for which others stand.
+    fn make_room(&self, loans: &mut Vec<Loan>) {
+        if loans.len() == loans.capacity() && loans.len() > MANY {
+            let before = written(loans);
+            forget_repeated(loans, &self.locked());
+            self.runs.lock().have_written(before - written(loans));
+            loans.reserve(loans.len());
+        }
     }
 
     /// Ends loans of a window. Returns the records of those in the own part.
@@ -185,6 +226,7 @@ impl Buffers {
         if loans.is_empty() {
             return own;
         }
+        let before = written(loans);
         let (locked, mut uses, mut ended) = (self.locked(), Vec::new(), Vec::new());
         loans.retain_mut(|loan| {
             let was_ended = |fibers: &Fibers| loan.flight.as_ref().is_some_and(|flight| fibers.was_ended(flight));
@@ -203,6 +245,7 @@ impl Buffers {
         });
         self.restore(&locked, loans, &ended);
         drop(locked);
+        self.runs.lock().have_written(before - written(loans));
         end_uses(uses);
         own
     }
@@ -219,6 +262,74 @@ impl Buffers {
             }
         }
     }
+}
+
+/// The buffers of this rank's operations.
+impl Checker {
+    /// Adds a buffer that an operation only reads to those of earlier operations. Returns false if
+    /// [`Checker::lend`] has to record it.
+    #[inline]
+    pub(crate) fn lend_with_others(&self, lent: &BufferUse, address: usize, len: usize) -> bool {
+        self.lent.join(lent, address, len)
+    }
+
+    /// The operations of a window on a member, or on all members, are complete at the origin: ends
+    /// the loans of [`Checker::lend_with_others`].
+    #[inline]
+    pub(crate) fn give_others_back(&self, window: u64, member: Option<usize>) {
+        self.lent.end_runs(window, member);
+    }
+
+    /// Records a buffer of an operation, by address, length, and whether it is written, among those
+    /// of the operation's window. Adds the conflicts with operations in flight to `conflicts`.
+    pub(crate) fn lend(
+        &self,
+        lent: &BufferUse,
+        buffer: (usize, usize, bool),
+        loans: &mut Vec<Loan>,
+        conflicts: &mut Vec<(Access, Clash)>,
+    ) {
+        self.lent.lend(lent, buffer, self.rank, loans, conflicts);
+    }
+
+    /// Reports the beginning of an operation to ThreadSanitizer, if the program has it.
+    pub(crate) fn touch(&self, lent: &BufferUse, accesses: &OperationAccesses, loans: &mut Vec<Loan>) {
+        if let Some(fibers) = &self.fibers {
+            loans.extend(flights(lent, accesses, fibers));
+        }
+    }
+
+    /// Ends the loans for which `ends` is true. Returns the records of those in the own part.
+    pub(crate) fn give_back(&self, loans: &mut Vec<Loan>, ends: impl Fn(&Loan) -> bool) -> Vec<Record> {
+        self.lent.give_back(loans, ends, self.fibers.as_ref())
+    }
+}
+
+/// The number of buffers among `loans` that their operations write.
+fn written(loans: &[Loan]) -> u64 {
+    let is_written = |loan: &&Loan| loan.record.is_some_and(|(access, _)| !access.kind.only_reads());
+    loans.iter().filter(is_written).count() as u64
+}
+
+/// Drops loans that are not needed. All loans of a member end together, except those that are
+/// checked below. A live record therefore needs one loan for each member. A record that another use
+/// has replaced needs one loan for each range and member, from which [`Buffers::restore`] records
+/// the buffer again; at most [`RECORDS`] of these loans are kept, because the shadow has room for
+/// no more.
+fn forget_repeated(loans: &mut Vec<Loan>, locked: &Locked<'_>) {
+    let (mut live, mut replaced) = (HashSet::new(), HashSet::new());
+    loans.retain(|loan| {
+        // The records of buffers in the own part are those of another shadow, and stand for one
+        // loan each.
+        if loan.is_alone || loan.flight.is_some() || loan.part.is_some() || loan.own.is_some() {
+            return true;
+        }
+        let Some((Access { start, end, kind, .. }, record)) = loan.record else { return false };
+        if locked.is(record) {
+            return live.insert((record, loan.member));
+        }
+        replaced.len() < RECORDS && replaced.insert((start, end, kind.encode(), loan.member))
+    });
 }
 
 /// The fibers that stand for an operation: for its buffers, and for its range of the origin's part.

@@ -13,6 +13,7 @@ mod exclusive;
 mod fibers;
 mod lent;
 mod message_clocks;
+mod misuse;
 mod notices;
 mod object;
 mod others;
@@ -20,8 +21,10 @@ mod place;
 mod polled;
 mod receives;
 mod releases;
+mod releasing;
 mod report;
 mod rules;
+mod runs;
 #[allow(unsafe_code)]
 mod sanitizer;
 mod shadow;
@@ -43,19 +46,23 @@ use crate::environment::Check;
 pub(crate) use area::{Area, bytes as area_bytes};
 use clock::Knows;
 pub(crate) use clock::{Clock, Shown, Slot};
-use exclusive::{Exclusive, Holder};
+use exclusive::Exclusive;
+pub(crate) use exclusive::Holder;
 pub(crate) use fibers::Flight;
 pub use lent::PartUse;
 pub(crate) use lent::{BufferUse, Loan, OperationAccesses, PartUses};
 pub use message_clocks::Sending;
 pub(crate) use message_clocks::Stream;
+pub(crate) use misuse::{Caller, Misuse, Promise};
 pub(crate) use notices::{NoticeClocks, bytes as notice_bytes};
 pub(crate) use place::Place;
 pub(crate) use receives::Matching;
-use releases::By;
-pub(crate) use report::{Conflict, Side};
+pub(crate) use report::{Conflict, Report, Side};
 pub(crate) use rules::{Call, Kind, Rule};
-pub(crate) use shadow::{Access, At, Clash, Locked, LogEntry, Record, Shadow, WordAccess, bytes as shadow_bytes};
+pub(crate) use shadow::{
+    Access, At, Clash, Ends, HeldLock, Locked, LogEntry, Paired, PairedCall, Record, Shadow, WordAccess,
+    bytes as shadow_bytes,
+};
 pub(crate) use waits::Wait;
 
 /// A function that a thread calls before the checker learns that the thread's operations are
@@ -134,6 +141,15 @@ struct Known {
     counts: Shown,
     /// The parts that this rank may have read since its last access or release.
     polled: polled::Polled,
+    /// See [`Checker::has_done`].
+    news: AtomicBool,
+}
+
+impl Known {
+    /// What `rank` knows at the start of a job.
+    fn new(rank: usize, ranks: usize) -> Known {
+        Known { counts: Shown::new(rank, ranks), polled: polled::Polled::default(), news: AtomicBool::new(true) }
+    }
 }
 
 /// What happens to reports, besides their printing.
@@ -190,7 +206,7 @@ impl Checker {
             block,
             base,
             clock,
-            known: Known { counts: Shown::new(rank, ranks), polled: polled::Polled::default() },
+            known: Known::new(rank, ranks),
             sends: message_clocks::Sends::default(),
             places: place::Places::new(),
             lent: lent::Buffers::new(),
@@ -217,33 +233,6 @@ impl Checker {
     #[inline]
     pub(crate) fn clock(&self) -> Holder<'_, Clock> {
         self.clock.lock()
-    }
-
-    /// Counts a release of this rank, and returns its clock.
-    #[inline]
-    pub(crate) fn release(&self) -> Holder<'_, Clock> {
-        self.release_as(By::Synchronization)
-    }
-
-    /// [`Checker::release`] by an atomic or another operation, which a program may repeat very
-    /// often while it waits.
-    #[inline]
-    pub(crate) fn release_by_operation(&self) -> Holder<'_, Clock> {
-        self.release_as(By::Operation)
-    }
-
-    #[inline]
-    fn release_as(&self, by: By) -> Holder<'_, Clock> {
-        self.learn_polled();
-        let mut clock = self.clock();
-        clock.advance(self.rank);
-        if let Some(fibers) = &self.fibers {
-            fibers.release(clock.of(self.rank), by);
-        }
-        // Release: pairs with the Acquire of a rank that merges all releases. Behind the mark, for
-        // which this rank's other threads look when that rank has performed an operation.
-        self.own().releases().store(clock.of(self.rank), Ordering::Release);
-        clock
     }
 
     /// Releases this rank's clock with a message of another library, which a call begins to send.
@@ -410,25 +399,6 @@ impl Checker {
         self.fibers.is_some()
     }
 
-    /// Records a buffer of an operation, by address, length, and whether it is written, among those
-    /// of the operation's window. Adds the conflicts with operations in flight to `conflicts`.
-    pub(crate) fn lend(
-        &self,
-        lent: &BufferUse,
-        buffer: (usize, usize, bool),
-        loans: &mut Vec<Loan>,
-        conflicts: &mut Vec<(Access, Clash)>,
-    ) {
-        self.lent.lend(lent, buffer, self.rank, loans, conflicts);
-    }
-
-    /// Reports the beginning of an operation to ThreadSanitizer, if the program has it.
-    pub(crate) fn touch(&self, lent: &BufferUse, accesses: &OperationAccesses, loans: &mut Vec<Loan>) {
-        if let Some(fibers) = &self.fibers {
-            loans.extend(lent::flights(lent, accesses, fibers));
-        }
-    }
-
     /// Reports to ThreadSanitizer that a call of another library accesses buffers: address, length,
     /// and whether the bytes are written.
     pub(crate) fn uses(&self, buffers: &[(usize, usize, bool)]) {
@@ -448,11 +418,6 @@ impl Checker {
         if let Some(fibers) = &self.fibers {
             fibers.end(&mut flight);
         }
-    }
-
-    /// Ends the loans for which `ends` is true. Returns the records of those in the own part.
-    pub(crate) fn give_back(&self, loans: &mut Vec<Loan>, ends: impl Fn(&Loan) -> bool) -> Vec<Record> {
-        self.lent.give_back(loans, ends, self.fibers.as_ref())
     }
 
     /// The place of the program that has called the library.
@@ -476,13 +441,6 @@ impl Checker {
         self.places.at(self.own(), address)
     }
 
-    /// The number of this rank's releases.
-    #[inline]
-    pub(crate) fn released(&self) -> u64 {
-        // Relaxed: the number only differs from earlier ones.
-        self.own().releases().load(Ordering::Relaxed)
-    }
-
     /// Another library reports the program's atomic loads and stores of its window memory.
     pub(crate) fn sees_atomics(&self) {
         // Relaxed, here and below: set at the start, before there are windows.
@@ -502,20 +460,20 @@ impl Checker {
         self.atomics.load(Ordering::Relaxed)
     }
 
-    /// Reports a conflict, unless it is suppressed, a rank has reported one of the same calls and
-    /// places, or [`MOST_REPORTS`] were reported. `first`: the area of rank 0.
-    pub(crate) fn report(&self, first: Area<'_>, conflict: &Conflict) {
-        if self.output.suppressed.iter().any(|text| conflict.mentions(text)) {
+    /// Reports a conflict or a misuse, unless it is suppressed, a rank has reported one of the same
+    /// calls and places, or [`MOST_REPORTS`] were reported. `first`: the area of rank 0.
+    pub(crate) fn report(&self, first: Area<'_>, report: &impl Report) {
+        if self.output.suppressed.iter().any(|text| report.mentions(text)) {
             return;
         }
-        match first.note(conflict.number()) {
+        match first.note(report.number()) {
             Some(before) if before < MOST_REPORTS => {
-                diagnostics::print_requested(&conflict.to_string());
-                append(self.output.file.as_deref(), &conflict.json());
+                diagnostics::print_requested(&report.to_string());
+                append(self.output.file.as_deref(), &report.json());
             }
             Some(MOST_REPORTS) => {
                 diagnostics::print_requested(&format!(
-                    "transom: {MOST_REPORTS} conflicts were reported; further ones are not"
+                    "transom: the conflict checker has made {MOST_REPORTS} reports, and makes no further ones"
                 ));
             }
             _ => {}

@@ -32,25 +32,36 @@ impl Side {
     }
 }
 
-impl Conflict {
-    /// A hash of the kinds and places of both accesses, equal for both orders of the sides.
-    pub(super) fn number(&self) -> u64 {
-        let mut sides = [&self.older, &self.newer].map(|side| format!("{} {}", side.access.kind, side.place()));
-        sides.sort_unstable();
-        // FNV-1a.
-        let bytes = sides.iter().flat_map(|side| side.bytes().chain([0]));
-        bytes
-            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-            .max(1)
-    }
+/// What the checker reports: two calls that break a rule. Displayed as the text of the report.
+pub(crate) trait Report: fmt::Display {
+    /// A hash of the calls and places of both sides, equal for both orders of the sides.
+    fn number(&self) -> u64;
 
     /// Whether a place contains a text.
-    pub(super) fn mentions(&self, text: &str) -> bool {
+    fn mentions(&self, text: &str) -> bool;
+
+    /// The report as a line of JSON.
+    fn json(&self) -> String;
+}
+
+/// [`Report::number`] of the calls and places of both sides.
+pub(super) fn number_of(mut sides: [String; 2]) -> u64 {
+    sides.sort_unstable();
+    // FNV-1a.
+    let bytes = sides.iter().flat_map(|side| side.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)).max(1)
+}
+
+impl Report for Conflict {
+    fn number(&self) -> u64 {
+        number_of([&self.older, &self.newer].map(|side| format!("{} {}", side.access.kind, side.place())))
+    }
+
+    fn mentions(&self, text: &str) -> bool {
         [&self.older, &self.newer].iter().any(|side| side.place().contains(text))
     }
 
-    /// The conflict as a line of JSON.
-    pub(super) fn json(&self) -> String {
+    fn json(&self) -> String {
         let side = |side: &Side| {
             let Access { start, end, kind, origin, .. } = side.access;
             let (call, place) = (quoted(&kind.to_string()), quoted(side.place()));
@@ -60,7 +71,9 @@ impl Conflict {
         let (older, newer, rule) = (side(older), side(newer), quoted(&rule.to_string()));
         format!(r#"{{"window":"{window:x}","target":{target},"first":{older},"second":{newer},"rule":{rule}}}"#) + "\n"
     }
+}
 
+impl Conflict {
     fn line(&self, f: &mut fmt::Formatter<'_>, side: &Side) -> fmt::Result {
         let Access { start, end, kind, origin, .. } = side.access;
         match self.dynamic {

@@ -116,6 +116,11 @@ impl Kind {
         matches!(self, Kind::Combine { .. })
     }
 
+    /// Whether this is an accumulate without a result.
+    pub(crate) fn is_accumulate(self) -> bool {
+        matches!(self, Kind::Combine { call: Call::Accumulate, .. })
+    }
+
     /// Whether an accumulate returns the previous value.
     pub(crate) fn fetches(self) -> bool {
         matches!(self, Kind::Combine { call: Call::GetAccumulate | Call::FetchAndOp | Call::CompareAndSwap, .. })

@@ -13,8 +13,11 @@
 //! that know of a later release of the target.
 
 mod cells;
+mod comparison;
 mod exposures;
+mod flushes;
 mod lock;
+mod promises;
 mod records;
 mod words;
 
@@ -23,8 +26,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
-use super::rules::{Kind, Rule, agree, conflict, includes};
+use super::rules::{Kind, Rule, agree, includes};
+pub(crate) use comparison::Ends;
+use comparison::{New, Older};
 pub(crate) use lock::Locked;
+pub(crate) use promises::{HeldLock, Paired, PairedCall};
 pub(crate) use words::WordAccess;
 
 /// The offsets of the header's words. The words of the first cache line rarely change.
@@ -36,8 +42,8 @@ const RECORDS: usize = 24;
 /// Bit l: level l has records in chains. Bit 32 + l: level l has had a record that extends beyond
 /// its block.
 const IN_USE: usize = 32;
-/// What is special about the part: the bits [`SHARED`], [`HAS_LOG`], [`HAS_LONG`], [`POLLED`] and
-/// [`HAS_FLAGS`].
+/// What is special about the part: the bits [`SHARED`], [`HAS_LOG`], [`HAS_LONG`], [`POLLED`],
+/// [`HAS_FLAGS`] and [`promises::HAS_NOPUT`].
 const SPECIAL: usize = 40;
 /// One less than the number of clocks of single atomics, a power of two.
 const WORDS: usize = 48;
@@ -74,7 +80,9 @@ const LONG_END: usize = 264;
 const MEETING: usize = 272;
 /// The words of `exposures`.
 const EXPOSURES: usize = 320;
-const CLOCKS: usize = EXPOSURES + exposures::BYTES;
+/// The words of `promises`.
+const PROMISES: usize = EXPOSURES + exposures::BYTES;
+const CLOCKS: usize = PROMISES + promises::BYTES;
 
 /// Accesses are also recorded by address, because another window has some of the same memory.
 const SHARED: u64 = 1;
@@ -93,6 +101,10 @@ const IN_FLIGHT: u64 = u64::MAX;
 /// In place of a count of the origin's releases, with the number of an exposure epoch of the part:
 /// the access is complete when this epoch ends.
 const OF_OWNER: u64 = 1 << 40;
+
+/// In place of a count of the origin's releases, with the number that the origin had made when the
+/// access began: the access is complete at the origin's next flush of the part (`flushes`).
+const LATER: u64 = OF_OWNER << 1 | OF_OWNER;
 
 /// Binary logarithm of the bytes of a word, and of a half, which has a clock of its own: programs
 /// keep flags of 4 bytes side by side.
@@ -175,7 +187,7 @@ pub(crate) struct Access {
 }
 
 /// A reference to the record of an access. The record may later be given to another access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Record {
     place: In,
     /// The number of the access among all to which the record was given.
@@ -183,7 +195,7 @@ pub(crate) struct Record {
 }
 
 /// The position of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum In {
     Cell { cell: u32, slot: u8 },
     Chain(u32),
@@ -227,103 +239,6 @@ pub(crate) struct Shadow<'m> {
 #[derive(Debug)]
 pub(crate) struct Records<'m>(Shadow<'m>);
 
-/// An earlier access, from its record.
-#[derive(Clone, Copy, Debug)]
-struct Older {
-    start: u64,
-    end: u64,
-    /// Encoded.
-    kind: u32,
-    origin: usize,
-    /// The number of releases that its origin had made when it was complete; [`OF_OWNER`] and an
-    /// exposure epoch; or [`IN_FLIGHT`].
-    ended: u64,
-}
-
-/// A new access, with the clock of its rank.
-#[derive(Clone, Copy, Debug)]
-struct New<'c> {
-    access: Access,
-    /// The kind, encoded.
-    kind: u32,
-    clock: &'c Clock,
-    /// Whether it will be complete at the next release of its rank.
-    done: bool,
-    /// Whether its record may be forgotten before all ranks know of the older accesses. It then
-    /// stands for none of them.
-    is_passing: bool,
-    shadow: Shadow<'c>,
-}
-
-/// The comparison of a new access with the record of an older one that it overlaps.
-#[derive(Clone, Copy, Debug)]
-struct Verdict {
-    /// The rule that the two accesses break.
-    rule: Option<Rule>,
-    /// Whether the older record is of no further use.
-    is_replaced: bool,
-}
-
-impl<'c> New<'c> {
-    #[inline]
-    fn of(shadow: Shadow<'c>, access: Access, clock: &'c Clock, done: bool) -> New<'c> {
-        New { access, kind: access.kind.encode(), clock, done, is_passing: false, shadow }
-    }
-
-    /// The value of [`Older::ended`] for this access.
-    #[inline]
-    fn ends(&self) -> u64 {
-        if self.done { Shadow::ends_with_release(self.clock.of(self.access.origin)) } else { IN_FLIGHT }
-    }
-
-    fn overlaps(&self, older: &Older) -> bool {
-        older.start < self.access.end && self.access.start < older.end
-    }
-
-    /// Whether every rank knows that the older access is complete: no further access is concurrent
-    /// with it.
-    #[inline]
-    fn is_behind(&self, older: &Older) -> bool {
-        self.shadow.is_over(older, |rank| self.clock.common_of(rank))
-    }
-
-    /// Whether this rank knows that the older access is complete.
-    #[inline]
-    fn knows(&self, older: &Older) -> bool {
-        self.shadow.is_over(older, |rank| self.clock.of(rank))
-    }
-
-    #[inline(always)]
-    fn judge(&self, older: &Older) -> Verdict {
-        let New { access: new, kind, done, .. } = self;
-        let own = older.origin == new.origin;
-        let ordered = (own && older.ended != IN_FLIGHT) || self.knows(older);
-        let agrees = ordered || (older.start == new.start && agree(older.kind, *kind));
-        let rule = if agrees { None } else { self.broken_rule(older) };
-        let covered = new.start <= older.start && older.end <= new.end;
-        let again = own && older.ended == IN_FLIGHT && !done && older.kind == *kind;
-        let stands = ordered && !self.is_passing && self.stands_for(older);
-        let is_replaced = (covered && (again || stands)) || self.is_behind(older);
-        Verdict { rule, is_replaced }
-    }
-
-    #[cold]
-    fn broken_rule(&self, older: &Older) -> Option<Rule> {
-        let New { access: new, .. } = self;
-        conflict((Kind::decode(older.kind), older.start), (new.kind, new.start), older.origin == new.origin)
-    }
-
-    /// Whether each later access that conflicts with `older` also conflicts with this one. `older`
-    /// is ordered before this access, and within its range.
-    #[inline]
-    fn stands_for(&self, older: &Older) -> bool {
-        let New { access: new, kind, .. } = self;
-        matches!(new.kind, Kind::Put | Kind::Store)
-            || (*kind == older.kind && new.origin == older.origin)
-            || (new.start == older.start && new.end == older.end && includes(*kind, older.kind))
-    }
-}
-
 /// The number of cells for a part of `size` bytes: one for two words, if that is at most eight
 /// times the number of records.
 fn cells(size: u64, records: usize) -> usize {
@@ -355,8 +270,16 @@ fn readers_at(ranks: usize) -> usize {
     (CLOCKS + (NAMED + atomics(ranks)) * slot_bytes(ranks)).next_multiple_of(LINE)
 }
 
-fn cells_at(ranks: usize) -> usize {
+fn promises_at(ranks: usize) -> usize {
     readers_at(ranks) + LINE * ranks
+}
+
+fn flushes_at(ranks: usize) -> usize {
+    promises_at(ranks) + promises::bytes(ranks)
+}
+
+fn cells_at(ranks: usize) -> usize {
+    flushes_at(ranks) + flushes::bytes(ranks)
 }
 
 /// A hash of a block's number and level.
@@ -514,8 +437,13 @@ impl<'m> Shadow<'m> {
     /// Whether an access is complete to a rank that knows of `known(r)` releases of rank r.
     #[inline]
     fn is_over(self, older: &Older, known: impl Fn(usize) -> u64) -> bool {
-        let by = || self.completed_by(older.ended, older.origin);
-        older.ended != IN_FLIGHT && by().is_some_and(|(rank, releases)| known(rank) > releases)
+        if older.ended >= LATER {
+            let knows =
+                |begun| known(older.origin) > begun && self.is_flushed(older.origin, begun, known(older.origin));
+            return older.ended != IN_FLIGHT && knows(older.ended & (OF_OWNER - 1));
+        }
+        let by = self.completed_by(older.ended, older.origin);
+        by.is_some_and(|(rank, releases)| known(rank) > releases)
     }
 
     /// Whether there is a log.

@@ -112,10 +112,6 @@ pub(crate) const fn after(state: State, call: Call) -> Result<State, &'static st
 const fn within(state: State, call: Call) -> Result<Access, &'static str> {
     use Access::{Fence, Fenced, FirstOperation, Lock, LockAll, Start};
     match (call, state.0) {
-        // A fence epoch also exposes the own part, and exposure epochs are disjoint.
-        (Call::Operation, Fenced) if matches!(state.1, Exposure::Posted) => Err(
-            "an operation of a fence epoch within the exposure epoch of post; call start, or wait first (MPI-4.1 §12.5, §12.5.1)",
-        ),
         (Call::Operation, Fenced) => Ok(FirstOperation),
         // In a program of one thread the first operation was not refused.
         (Call::Operation, FirstOperation | Fence) => Ok(Fence),
@@ -201,9 +197,6 @@ const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
 const fn expose(state: State, call: Call) -> Result<Exposure, &'static str> {
     match (call, state) {
         (Call::Post { .. }, (_, Exposure::Posted)) => Err("post twice; call wait first (MPI-4.1 §12.5.2)"),
-        (Call::Post { .. }, (Access::FirstOperation | Access::Fence, _)) => {
-            Err("post within a fence epoch that has operations; end it by a fence first (MPI-4.1 §12.5.2)")
-        }
         (Call::Post { own_locked: true }, _) => {
             Err("post while this process has its own part locked; unlock it first (MPI-4.1 §12.5.3)")
         }

@@ -175,8 +175,9 @@ pub enum JobError {
         /// The rank.
         rank: usize,
     },
-    /// The conflict checker found accesses that no synchronization orders, with `TRANSOM_CHECK`.
-    #[error("the conflict checker found conflicting accesses; pairs of places in the program: {found}")]
+    /// The conflict checker has reported conflicting accesses or false assertions, with
+    /// `TRANSOM_CHECK`.
+    #[error("the conflict checker has made reports; pairs of places in the program: {found}")]
     Conflicts {
         /// The number of pairs of places in the program.
         found: u64,

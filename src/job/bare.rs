@@ -12,6 +12,12 @@ impl Job {
         self.core.presence.source.address
     }
 
+    /// The settings of the open net's paths in words, as `TRANSOM_INFO=1` prints them. For tests.
+    #[doc(hidden)]
+    pub fn net_paths(&self) -> Option<String> {
+        self.core.wire.net().and_then(transport::Net::paths)
+    }
+
     /// The settings of the paths of RDMA devices.
     #[doc(hidden)]
     pub fn rdma_paths(&self) -> PathOptions {

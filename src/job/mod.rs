@@ -43,7 +43,7 @@ use crate::progress::Progress;
 use crate::routes::{self, Actor, NetAtomics};
 use crate::sync::barrier;
 use crate::sync::words::Words;
-use crate::transport::{Lane, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget, Wire};
+use crate::transport::{Lane, Net, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget, Wire};
 use block::Block;
 pub use checked::CheckedBuffers;
 pub(crate) use delayed::{Delayed, TakesLock};
@@ -51,7 +51,7 @@ pub(crate) use left::{Barriers, Turn};
 pub(crate) use peers::Link;
 use peers::Peers;
 pub(crate) use repost::Notified;
-pub(crate) use signals::BarrierWords;
+pub(crate) use signals::{BarrierWords, Way};
 pub(crate) use staging::{Claim, Staging};
 pub(crate) use team::{Team, check_rank};
 pub(crate) use warnings::Cause;
@@ -315,7 +315,7 @@ impl Job {
     /// The transport of the open net, with its provider or device; `None` if the job has opened no
     /// net.
     pub fn net(&self) -> Option<String> {
-        self.core.wire.net().map(crate::transport::Net::name)
+        self.core.wire.net().map(Net::name)
     }
 
     /// Whether this process has a progress thread, which serves origins while the program computes.
@@ -540,7 +540,7 @@ impl JobCore {
         let world = team.key == 0;
         let theirs = |member| {
             let block = if world { self.link(team.rank(member))?.block() } else { None };
-            Ok(block.map(|block| Words::at(block, 0)))
+            Ok(block.map_or(Way::Message, |block| Way::Words(Words::at(block, 0))))
         };
         let mine = world.then(|| self.block.barrier_words());
         let words = BarrierWords { job: self, team, key, turn, mine, theirs };
@@ -555,6 +555,11 @@ impl JobCore {
             Link::Net(block) => Ok(block),
             Link::Shm(_) => self.peers.loopback(&self.wire, rank).map_err(|error| self.progress.or_death(error)),
         }
+    }
+
+    /// Whether puts to this rank can carry immediates that stand for signals and notices.
+    pub(crate) fn signals_by_immediates(&self) -> bool {
+        self.wire.net().is_some_and(Net::signals_by_immediates)
     }
 
     /// The actor of windows of a team without a hint, and of their control words.

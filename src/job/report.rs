@@ -8,6 +8,7 @@ use transom_fabric::diagnostics;
 
 use super::JobCore;
 use crate::routes;
+use crate::sync::counters;
 use crate::transport::{Lane, Net};
 
 /// Time after which a rank that has dropped its job warns that it waits for the other ranks.
@@ -52,6 +53,12 @@ pub(super) fn in_words(job: &JobCore) -> String {
         if let Some(resources) = net.resources() {
             let _ = writeln!(text, "  its resources: {resources}");
         }
+        let kib = |bytes: usize| bytes.div_ceil(1 << 10);
+        let (words, counters) = (kib(job.block.memory().len()), kib(counters::BYTES));
+        let _ = writeln!(
+            text,
+            "  its control memory: {words} KiB registered at each rank, and {counters} KiB more for a window with counters"
+        );
     }
     let one_node = remote == 0;
     let why = routes::reason(job.settings.atomics, one_node, job.atomics);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Post, Tally, backoff, diagnostics};
+use transom_fabric::{Immediate, Post, Tally, backoff, diagnostics};
 
 use super::{JobCore, peer};
 use crate::buffers::AtEnd;
@@ -191,7 +191,9 @@ impl JobCore {
         true
     }
 
-    /// Sends a notice of `post` or `complete` to a rank that was contacted before.
+    /// Sends a notice of `post` or `complete` to a rank that was contacted before: as an immediate,
+    /// or as the message `bytes`. If the immediate is not taken in this call, the message is sent
+    /// later in its place.
     ///
     /// A notice for which a rank of the node has no room is sent later by a thread, also if
     /// progress has failed meanwhile, perhaps because of another rank: `post` must not wait for
@@ -200,13 +202,20 @@ impl JobCore {
     /// receiver waits for it.
     ///
     /// Later messages may overtake the notice, which is harmless: receivers only count notices.
-    /// When a window is freed, no notice of it is left, except after a wait of `complete` that has
+    /// When a window is freed, no notice of it is left, unless a synchronization call on it has
     /// failed.
-    pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>, notice: PscwNotice) -> Notified {
+    pub(crate) fn notify(
+        &self,
+        rank: usize,
+        bytes: Vec<u8>,
+        immediate: Option<Immediate>,
+        notice: PscwNotice,
+    ) -> Notified {
         let (to, is_of_node) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
         let (mut failure, mut failed) = (None, 0);
         loop {
-            match self.wire.send(to, &bytes) {
+            let posted = immediate.and_then(|immediate| self.post_immediate(rank, immediate).ok());
+            match posted.unwrap_or_else(|| self.wire.send(to, &bytes)) {
                 Post::Done | Post::Pending => return Notified::Sent,
                 Post::Broken(fault) => {
                     let owed = matches!(notice, PscwNotice::Completed);
@@ -231,6 +240,19 @@ impl JobCore {
             failure = self.pause_before_retry(&mut failed).err();
         }
         failure.map_or(Notified::Sent, Notified::Owed)
+    }
+
+    /// Posts an immediate that stands for a signal of a barrier.
+    pub(crate) fn signal_by_immediate(&self, rank: usize, immediate: Immediate) -> Result<()> {
+        let mut failed = 0;
+        while !self.taken_at_last(self.post_immediate(rank, immediate)?, &mut failed)? {}
+        Ok(())
+    }
+
+    /// Posts a put of no bytes with an immediate to a rank of another node.
+    fn post_immediate(&self, rank: usize, immediate: Immediate) -> Result<Post> {
+        // The net delivers an immediate after earlier puts to any memory of the rank.
+        Ok(self.block_by_net(rank)?.put_immediate(0, &[], immediate, self.progress.notices()))
     }
 
     /// Sends a signal of a barrier, in one message with the answers that wait for such a message.

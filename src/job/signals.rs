@@ -1,13 +1,17 @@
 //! Signals of barriers. Within a node a signal is a store into a word of the peer, on which the
-//! peer waits. Between nodes, and in teams without words, a signal is a message.
+//! peer waits. Between nodes a signal of a window is an immediate where puts carry immediates and
+//! the peer's part of the window is known. Other signals, and those of teams without words, are
+//! messages.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use transom_fabric::Awaited;
+
 use super::{JobCore, Team, Turn};
 use crate::error::{JobError, Result};
-use crate::messages::Messages;
+use crate::messages::{Messages, named};
 use crate::sync::barrier::{self, Signals};
 use crate::sync::words::Words;
 use crate::transport::{Lane, SpinBudget, event};
@@ -29,19 +33,35 @@ pub(crate) struct BarrierWords<'j, F> {
     pub(crate) turn: Turn,
     /// This rank's words, which members of this node signal; `None`: all signals are messages.
     pub(crate) mine: Option<Words<'j>>,
-    /// The words of a member of the node; `None` where only messages reach it.
+    /// How a member is signaled.
     pub(crate) theirs: F,
 }
 
-impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j, F> {
+/// How a member of a team is signaled.
+pub(crate) enum Way<'w> {
+    /// By its words, which this CPU maps.
+    Words(Words<'w>),
+    /// By immediates that name the window by this number.
+    Immediate(u32),
+    Message,
+}
+
+impl<'j, F: Fn(usize) -> Result<Way<'j>>> Signals for BarrierWords<'j, F> {
     #[inline]
     fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()> {
-        if let Some(words) = (self.theirs)(peer)? {
+        let way = (self.theirs)(peer)?;
+        if let Way::Words(words) = way {
             event::signal(words.word32(slot * STRIDE), value);
             return Ok(());
         }
         #[allow(clippy::cast_possible_truncation)] // slots are below 64
-        self.job.signal(self.team.rank(peer), Messages::signal(self.key, slot as u32, value))
+        let (rank, slot) = (self.team.rank(peer), slot as u32);
+        match way {
+            Way::Immediate(place) if let Some(immediate) = named::signal(place, slot, value) => {
+                self.job.signal_by_immediate(rank, immediate)
+            }
+            _ => self.job.signal(rank, Messages::signal(self.key, slot, value)),
+        }
     }
 
     #[inline]
@@ -51,7 +71,10 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
             #[allow(clippy::cast_possible_truncation)] // slots are below 64
             let seen = || job.messages.signalled(self.key, slot as u32, value);
             let is_there = || seen().is_some();
-            job.progress.until_looking(is_there, || self.look_at(peer, &watch, is_there))?;
+            // No completion of this rank's operations is awaited. Only nets that signal by
+            // immediates distinguish.
+            let awaited = if job.signals_by_immediates() { Awaited::Arrivals } else { Awaited::Completions };
+            job.progress.until_came(awaited, is_there, || self.look_at(peer, &watch, is_there))?;
             return Ok(seen().unwrap_or(value));
         };
         let word = mine.word32(slot * STRIDE);

@@ -82,7 +82,7 @@ fn is_free(piece: &Option<TallyRef>) -> bool {
 /// The messages of a job, which give staging areas to peers where the net makes use of them.
 pub(super) fn messages(wire: &Arc<Wire>) -> Arc<Messages> {
     let messages = Messages::with_piggyback(wire.net().map_or(Duration::ZERO, Net::answers_wait));
-    if wire.net().is_some_and(Net::gathers) {
+    if wire.net().is_some_and(Net::combines) {
         let wire = Arc::clone(wire);
         messages.grant_by(Box::new(move |len| {
             let memory = Memory::private(len);

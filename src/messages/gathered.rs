@@ -1,10 +1,11 @@
-//! Small operations that share messages, over nets on which the target's CPU performs puts and gets
-//! anyway. An operation is *kept*, a put or accumulate with its data and a get with its buffer,
-//! while operations to its target are in flight, or if others will probably follow. Every call that
-//! waits or polls sends the kept operations. There are two exceptions: operations are kept longer
-//! if their message can also end the epoch ([`Towards::closes`]), and a flush posts a single kept
-//! put or get, except on dynamic windows. The kept accumulates for a target have one sequence
-//! number, and are therefore sent before the next ordered request to the target.
+//! Small operations that share messages, over nets on which the target's CPU performs them anyway:
+//! all operations over sockets (`Limits::gathers`), accumulates over verbs (`Limits::combines`). An
+//! operation is *kept* while operations to its target are in flight, or if others will probably
+//! follow: a put or accumulate with its data, a get with its buffer. Every call that waits or polls
+//! sends the kept operations, with two exceptions. Operations are kept longer if their message can
+//! also end the epoch ([`Towards::closes`]). A flush posts a single kept put or get, except on
+//! dynamic windows. The kept accumulates for a target have one sequence number, and are therefore
+//! sent before the next ordered request to the target.
 
 mod part;
 

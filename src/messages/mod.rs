@@ -12,6 +12,7 @@ mod exposed;
 mod fuzz;
 mod gathered;
 mod keys;
+pub(crate) mod named;
 mod packed;
 mod piggyback;
 mod staging;
@@ -64,6 +65,8 @@ pub(crate) struct Messages {
     exposed: Mutex<BTreeMap<u64, Arc<Exposed>>>,
     /// The counters to which immediates of the net add.
     pub(crate) counted: counted::Counted,
+    /// The windows that immediates of the net name.
+    named: named::Named,
     requests: Mutex<Requests>,
     /// Messages that wait for a thread that makes progress.
     deferred: deferred::Deferral,
@@ -124,6 +127,7 @@ impl Messages {
     /// Ends the exposure and drops the window's signals. Called after the barrier in which the last
     /// of them arrived.
     pub(crate) fn forget(&self, key: u64) {
+        self.named.forget(key);
         locked(&self.exposed).remove(&key);
         self.forget_signals(key);
     }
@@ -251,10 +255,26 @@ impl Messages {
 
     /// Stores a signal of a barrier, unless a later one has overtaken it.
     fn signal_arrived(&self, key: u64, slot: u32, value: u32) {
+        self.signal_changes(key, slot, |_| value);
+    }
+
+    /// [`Messages::signal_arrived`] of a value that `value` computes from the last one, which is 0
+    /// at first.
+    fn signal_changes(&self, key: u64, slot: u32, value: impl Fn(u32) -> u32) {
         let mut signals = locked(&self.signals);
-        let seen = signals.entry(key).or_default().entry(slot).or_insert(value);
-        if barrier::reached(value, *seen) {
-            *seen = value;
+        let slots = signals.entry(key).or_default();
+        let seen = slots.get(&slot).copied();
+        let value = value(seen.unwrap_or(0));
+        if seen.is_none_or(|seen| barrier::reached(value, seen)) {
+            slots.insert(slot, value);
+        }
+    }
+
+    /// Records a notice of `member` of a window. If it is a post whose access epoch has ended, this
+    /// rank answers that it has completed.
+    fn noticed(&self, from: Peer, (key, window): (u64, &Exposed), member: u32, notice: PscwNotice) {
+        if let Some(own) = window.notice(member, notice) {
+            self.defer(from, Messages::notice(key, own, PscwNotice::Completed), None);
         }
     }
 
@@ -363,11 +383,7 @@ impl Handler for Messages {
         match Message::decode(bytes) {
             Some(Message::Signal { key, slot, value }) => self.signal_arrived(key, slot, value),
             Some(Message::Notice { window, member, notice }) => match self.exposed(window) {
-                Some(here) => {
-                    if let Some(own) = here.notice(member, notice) {
-                        self.defer(from, Messages::notice(window, own, PscwNotice::Completed), None);
-                    }
-                }
+                Some(here) => self.noticed(from, (window, &here), member, notice),
                 None => {
                     diagnostics::warn(
                         TARGET,
@@ -402,9 +418,13 @@ impl Handler for Messages {
     }
 
     fn immediate(&self, from: Peer, immediate: Immediate) {
-        if !self.counted.raise(immediate) {
-            let number = immediate.number();
-            diagnostics::warn(TARGET, &format!("{from} has raised a counter that this rank lacks ({number:x})"));
+        let number = immediate.number();
+        let (is_known, what) = match number {
+            ..named::FIRST => (self.counted.raise(immediate), "raised a counter"),
+            _ => (self.named_immediate(from, immediate), "sent a notice of a window"),
+        };
+        if !is_known {
+            diagnostics::warn(TARGET, &format!("{from} has {what} that this rank lacks ({number:x})"));
         }
     }
 }

@@ -45,7 +45,7 @@ impl Progress {
 
     /// The ranks that are known to have died or to be unreachable.
     pub(crate) fn lost(&self) -> Vec<usize> {
-        let faults = [self.wire.lost(), self.messages.lost()];
+        let faults = self.faults();
         let mut lost = self.detector.lost();
         lost.extend(faults.iter().flatten().map(|fault| fault.peer.index()));
         lost
@@ -56,10 +56,16 @@ impl Progress {
         self.detector.is_silent(rank)
     }
 
-    /// Fails if the net or the messages have lost a rank. The first failure waits for the rank's
-    /// death, and later ones do not: the caller may poll for the answers of other ranks.
+    /// The ranks that the net, the messages and the notices have lost.
+    fn faults(&self) -> [Option<Fault>; 3] {
+        let of_notices = if self.notices.has_failed() { self.notices.fault() } else { None };
+        [self.wire.lost(), self.messages.lost(), of_notices]
+    }
+
+    /// Fails if the net, the messages or the notices have lost a rank. The first failure waits for
+    /// the rank's death, and later ones do not: the caller may poll for the answers of other ranks.
     fn look_for_lost(&self) -> Result<()> {
-        let lost = [self.wire.lost(), self.messages.lost()];
+        let lost = self.faults();
         lost.iter().flatten().for_each(|fault| self.give_up(fault));
         let mut faults = lost.into_iter().zip(&self.explained);
         let Some((fault, explained)) = faults.find_map(|(fault, explained)| Some((fault?, explained))) else {

@@ -64,6 +64,8 @@ pub(super) struct Callers {
     /// Whether [`Request::is_complete`](crate::Request::is_complete) was asked for an operation in
     /// flight. The next poll then reports completions too.
     asked: AtomicBool,
+    /// Whether the lane has, or had, a progress thread.
+    served: [AtomicBool; 2],
     /// The number of progress threads that have not stopped.
     pub(super) serving: AtomicU32,
     lock: Mutex<()>,
@@ -85,6 +87,18 @@ impl Callers {
             self.note_begin();
         }
         CallerGuard(self)
+    }
+
+    /// Notes that the lane gets a progress thread.
+    pub(super) fn serve(&self, lane: Lane) {
+        // Relaxed: decides only whether calls poll.
+        self.served[lane as usize].store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the lane has, or had, a progress thread.
+    pub(super) fn is_served(&self, lane: Lane) -> bool {
+        // Relaxed: as in `serve`.
+        self.served[lane as usize].load(Ordering::Relaxed)
     }
 
     /// Whether the progress thread of the lane sleeps until something arrives.

@@ -31,6 +31,8 @@ pub(super) struct Times {
     pub(super) spin: Duration,
     /// First sleep until a word of this rank has changed.
     pub(super) first_nap: Duration,
+    /// The same for a word that a device changes without an event, on any net.
+    pub(super) silent_nap: Duration,
     /// Maximum sleep.
     pub(super) nap: Duration,
     /// The current polling time before the first sleep, in microseconds.
@@ -44,9 +46,11 @@ impl Times {
     /// with this rank. `silent`: a device changes words of this rank without an event.
     pub(super) fn new(crowded: bool, alone: bool, silent: bool) -> Times {
         let spin = if crowded { Duration::ZERO } else { SPIN };
+        let silent_nap = if crowded { NAP } else { NAP_SILENT };
         Times {
             spin,
-            first_nap: if silent && !crowded { NAP_SILENT } else { NAP },
+            first_nap: if silent { silent_nap } else { NAP },
+            silent_nap,
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
             poll_time: AtomicU32::new(micros(spin)),
             too_short: AtomicU32::new(0),

@@ -90,7 +90,7 @@ pub(crate) const BITS: u32 = (1 << 13) - 1;
 /// (`bits`).
 #[inline]
 pub(crate) fn dissemination(me: usize, size: usize, number: u32, bits: u32, signals: &impl Signals) -> Result<u32> {
-    let counter = number.wrapping_mul(BITS + 1) & COUNTER;
+    let counter = value_of(number);
     let (mut distance, mut slot, mut any) = (1, usize::from(number & 1 == 1), bits & BITS);
     while distance < size {
         let (to, from) = (me + distance, me + size - distance);
@@ -104,6 +104,19 @@ pub(crate) fn dissemination(me: usize, size: usize, number: u32, bits: u32, sign
 
 /// The bits of a slot: a barrier's number, and below it the bits that ranks send ([`BITS`]).
 const COUNTER: u32 = 0x7fff_ffff;
+
+/// The value of a slot in the barrier of this number, without bits of a rank.
+#[inline]
+pub(crate) fn value_of(number: u32) -> u32 {
+    number.wrapping_mul(BITS + 1) & COUNTER
+}
+
+/// The number of a value's barrier, as far as values hold it; `None` if the value has bits of a
+/// rank.
+#[inline]
+pub(crate) fn number_of(value: u32) -> Option<u32> {
+    (value & BITS == 0).then_some(value >> BITS.count_ones())
+}
 
 /// Whether the counter `seen` has reached `value`; both wrap at 31 bits.
 pub(crate) fn reached(seen: u32, value: u32) -> bool {

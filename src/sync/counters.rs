@@ -129,4 +129,16 @@ mod tests {
         assert_eq!([0, 1, 2, MAX_COUNTERS - 1].map(|index| sum(&memory, index)), [3, 4, 0, 3]);
         assert_eq!(number(&memory), 7);
     }
+
+    #[test]
+    fn counters_have_64_bits() {
+        let memory = Memory::private(BYTES);
+        let most = u64::from(u32::MAX);
+        for word in [by_cpu(5), by_net(5)] {
+            memory.word64(word).store(most, Ordering::Relaxed);
+        }
+        raise(&memory, 5);
+        assert_eq!(sum(&memory, 5), 2 * most + 1);
+        assert_eq!([4, 6].map(|index| sum(&memory, index)), [0, 0]);
+    }
 }

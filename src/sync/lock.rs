@@ -263,10 +263,15 @@ fn shared_slow(words: &impl LockWords, target: usize, nested: impl Fn() -> bool,
     }
 }
 
+/// What unlocking a target adds to its word.
+pub(crate) const fn released(exclusive: bool) -> u64 {
+    if exclusive { WRITER.wrapping_neg() } else { READER.wrapping_neg() }
+}
+
 /// Unlocks a target that was locked shared.
 #[inline]
 pub(crate) fn shared_end(words: &impl LockWords, target: usize) -> Result<()> {
-    words.release(LockWord::Target(target), READER.wrapping_neg())
+    words.release(LockWord::Target(target), released(false))
 }
 
 /// Unlocks a target that was locked exclusively after an announcement. `last`: this process holds
@@ -282,7 +287,7 @@ pub(crate) fn exclusive_end(words: &impl LockWords, target: usize, last: bool) -
 /// meanwhile.
 #[inline]
 pub(crate) fn biased_end(words: &impl LockWords, target: usize) -> Result<()> {
-    words.release(LockWord::Target(target), WRITER.wrapping_neg())
+    words.release(LockWord::Target(target), released(true))
 }
 
 /// Locks all targets shared.

@@ -27,8 +27,8 @@ use std::time::Duration;
 use transom_fabric::devices::Place;
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{
-    AmoKind, Coherence, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Reason, Region, RegionKey, Span,
-    Width,
+    AmoKind, Coherence, Domain, FabricError, Fault, Immediates, Memory, Peer, PeerMap, Port, Post, Reason, Region,
+    RegionKey, Span, Width,
 };
 use transom_ofi::{Carrying, OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
@@ -246,6 +246,11 @@ impl Net {
         each_net!(self, domain => domain.port().limits().gathers)
     }
 
+    /// Whether accumulates that the target's CPU performs may share messages.
+    pub(crate) fn combines(&self) -> bool {
+        each_net!(self, domain => domain.port().limits().combines)
+    }
+
     /// Whether messages to a peer arrive after the puts that were posted before them.
     pub(crate) fn is_ordered(&self) -> bool {
         each_net!(self, domain => domain.port().limits().ordered)
@@ -278,6 +283,16 @@ impl Net {
 
     /// Whether puts can carry a number to the target's handler.
     pub(crate) fn has_immediates(&self) -> bool {
+        self.immediates().any()
+    }
+
+    /// Whether immediates can stand for signals and notices (`messages::named`), which have all
+    /// bits, and follow all puts.
+    pub(crate) fn signals_by_immediates(&self) -> bool {
+        self.immediates() == Immediates::ALL
+    }
+
+    fn immediates(&self) -> Immediates {
         each_net!(self, domain => domain.port().limits().immediates)
     }
 
@@ -557,4 +572,10 @@ pub(crate) fn heap_owner(key: &RegionKey) -> Option<usize> {
 /// The key by which ranks of the node reach a region.
 pub(crate) fn shm_key(region: &ShmRegion) -> RegionKey {
     region.key()
+}
+
+/// The memory of a process over verbs, without connections.
+#[cfg(test)]
+pub(crate) fn bytes_of_verbs() -> usize {
+    VerbsDomain::bytes()
 }

@@ -407,6 +407,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     where
         ops::NoOp: Reduction<T>,
     {
+        self.core.parts.look_on(target);
         self.fetch_and_op(target, displacement, T::zeroed(), ops::NoOp)
     }
 }

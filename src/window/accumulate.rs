@@ -25,7 +25,7 @@ use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::start_atomics::differ;
 use super::target::{Reach, Target, Unmapped};
-use super::transfer::{CountedBy, Incoming, Outgoing, may_end_alone, may_gather};
+use super::transfer::{CountedBy, Incoming, Outgoing, may_combine};
 use crate::buffers::{Sink, Source};
 use crate::check::{Call, Kind};
 use crate::error::{JobError, Result};
@@ -311,6 +311,22 @@ impl Parts {
                 return Ok(());
             }
         }
+        self.accumulate_elements_far(permit, displacement, (op, ty), from)
+    }
+
+    /// [`Parts::accumulate_elements`] without the short path for mapped memory. A separate
+    /// function, so that the short path keeps no registers for it.
+    #[inline(never)]
+    fn accumulate_elements_far(
+        &self,
+        permit: Permit,
+        displacement: u64,
+        (op, ty): (Op, BasicType),
+        from: Source,
+    ) -> Result<()> {
+        if self.is_checked() && self.accumulate_one_checked(permit.rank(), displacement, (op, ty), &from)? {
+            return Ok(());
+        }
         let len = from.len();
         let it = Accumulate::of_array("accumulate", op, ty, (op != Op::NoOp).then_some(from), None, len);
         self.accumulate(permit, displacement, &it, CountedBy::Target)
@@ -363,6 +379,31 @@ impl Parts {
             None => self.accumulate_far(target, at, accumulate, counted_by.tally(target))?,
         }
         Ok(())
+    }
+
+    /// [`Parts::accumulate_elements`] for one element on mapped memory in a checked window. Returns
+    /// false if the accumulate has to take the path of all accumulates.
+    #[inline(never)]
+    fn accumulate_one_checked(
+        &self,
+        rank: usize,
+        displacement: u64,
+        (op, ty): (Op, BasicType),
+        from: &Source,
+    ) -> Result<bool> {
+        let len = ty.size();
+        let Some(target) = self.known(rank).filter(|_| from.len() == len && len <= REGISTER_BYTES && op != Op::NoOp)
+        else {
+            return Ok(false);
+        };
+        let inside = |at: &u64| at.checked_add(len as u64).is_some_and(|end| end <= target.size);
+        let Some(at) = displacement.checked_mul(u64::from(target.unit)).filter(inside) else { return Ok(false) };
+        let Some(atomic) = target.atomic(self, ty).filter(|_| target.aligned(at, ty)) else { return Ok(false) };
+        if !self.note_later(target, at, (op, ty), from.bytes().as_ptr().addr())? {
+            return Ok(false);
+        }
+        atomic.one(index(at), op, ty, value(from.bytes()));
+        Ok(true)
     }
 
     /// [`Parts::accumulate`] in a checked window.
@@ -454,16 +495,12 @@ impl Parts {
     fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         let len = it.to.len();
         let is_posted = matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_)));
-        let may_gather = match &target.reach {
-            Reach::Unmapped(Unmapped::Posted(memory)) => {
-                may_gather(memory, len, target, self) || memory.gathers() && may_end_alone(target, len, self)
-            }
-            _ => {
-                self.may_gather_by_address(target, len)
-                    || self.gathers_by_address(target) && may_end_alone(target, len, self)
-            }
+        let combines = match &target.reach {
+            Reach::Unmapped(Unmapped::Posted(memory)) => memory.limits().combines,
+            _ => self.combines_by_address(target),
         };
-        if may_gather
+        if combines
+            && may_combine(target, len, self)
             // An accumulate with its own tally is sent at once: its call may wait for the result.
             && std::ptr::eq(&raw const **tally, &raw const *target.tally)
             && let Some(small) = it.contiguous()

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
-use crate::hints::{Hints, Info};
+use crate::hints::{Hints, Info, Notify};
 
 /// The hints in force.
 #[derive(Debug)]
@@ -12,10 +12,14 @@ pub(crate) struct ActiveHints {
     all: Mutex<Hints>,
     ordered: AtomicBool,
     no_locks: AtomicBool,
+    /// Whether illegal values are ignored ([`Info::forgiving`]).
+    forgiving: bool,
     /// Whether accumulates are atomic by the CPU's atomics on elements, not by locked stripes.
     pub(super) per_element: bool,
     /// Whether the program has requested huge pages.
     pub(super) in_huge_pages: bool,
+    /// What increments counters of notified operations.
+    pub(super) notify: Notify,
 }
 
 impl ActiveHints {
@@ -23,8 +27,10 @@ impl ActiveHints {
         ActiveHints {
             ordered: AtomicBool::new(hints.ordered()),
             no_locks: AtomicBool::new(hints.forbids_locks()),
+            forgiving: hints.is_forgiving(),
             per_element: hints.per_element(),
             in_huge_pages: hints.huge_pages.is_some(),
+            notify: hints.notify,
             all: Mutex::new(hints),
         }
     }
@@ -49,7 +55,7 @@ impl ActiveHints {
 
     /// Whether illegal values are ignored ([`Info::forgiving`]).
     pub(crate) fn is_forgiving(&self) -> bool {
-        self.all().is_forgiving()
+        self.forgiving
     }
 
     /// The hints in force (`MPI_WIN_GET_INFO`).

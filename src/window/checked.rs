@@ -10,6 +10,8 @@ mod elements;
 mod meeting;
 mod orders;
 mod own_buffers;
+mod promises;
+mod records;
 #[cfg(test)]
 mod tests;
 mod touched;
@@ -24,7 +26,7 @@ use super::create::WindowSpec;
 use super::lock::Lock;
 use super::parts::Parts;
 use super::segment::Draft;
-use super::target::{Hold, Target};
+use super::target::Target;
 use super::transfer::CountedBy;
 use crate::check::{self, Access, At, Checker, Clash, Clock, Kind, Loan, Locked, LogEntry, Place, Record, Shadow};
 use crate::error::{JobError, Result};
@@ -34,6 +36,7 @@ use crate::job::Cause;
 use crate::memory::layout::Layout;
 
 pub(super) use completion::Completed;
+use records::addressed;
 pub(super) use touched::Touch;
 
 /// The bit by which the number of a window differs from that of its shadows.
@@ -59,6 +62,9 @@ pub(super) struct Checked {
     /// The accesses of this rank that are not complete. Entry `member` has the accesses to a
     /// member; entry `number of members + member` has the uses of the member's part by buffers.
     pending: Mutex<Vec<Vec<Pending>>>,
+    /// For each member: whether operations may be in flight that end at the next flush
+    /// ([`End::AtFlush`]).
+    unflushed: Box<[AtomicBool]>,
     /// The buffers of this rank's operations that are not complete.
     loans: Mutex<Vec<Loan>>,
     /// The number of operations of this rank.
@@ -67,6 +73,8 @@ pub(super) struct Checked {
     polls: AtomicU64,
     /// The number of barriers of the window so far.
     barriers: AtomicU64,
+    /// The number of this rank's fences.
+    fences: AtomicU64,
     /// The group of the last `post`.
     origins: Mutex<Vec<usize>>,
     /// The buffers of this rank's operations that are in its own part.
@@ -97,13 +105,23 @@ struct Pending {
 }
 
 thread_local! {
-    /// The number of this thread's last operation in its window, and the operation's [`Place`].
-    static LAST: Cell<(u64, Place)> = const { Cell::new((0, Place { number: 0, address: 0 })) };
+    static LAST: Cell<Operation> =
+        const { Cell::new(Operation { number: 0, place: Place { number: 0, address: 0 }, is_alone: false }) };
 }
 
-/// The number of the operation that this thread has just started in a checked window, and its
-/// place in the program.
-pub(super) fn last_operation() -> (u64, Place) {
+/// An operation that a thread has started in a checked window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    /// The number of the operation in its window.
+    pub(super) number: u64,
+    /// The place of the call in the program.
+    pub(super) place: Place,
+    /// Whether the operation ends alone ([`End::Alone`]).
+    pub(super) is_alone: bool,
+}
+
+/// The operation that this thread has just started in a checked window.
+pub(super) fn last_operation() -> Operation {
     LAST.get()
 }
 
@@ -114,6 +132,9 @@ pub(super) enum End {
     InCall,
     /// At a later synchronization, with other operations.
     Later,
+    /// As [`End::Later`], at the origin's next flush of the part, of which the part has the
+    /// releases. No list has the operation.
+    AtFlush,
     /// At the end of its own request, or before its notice. The end of another operation may come
     /// first.
     Alone,
@@ -141,10 +162,12 @@ impl Checked {
         Ok(Checked {
             shadows: Parts::open(&parts.job, &parts.team, parts.id ^ SHADOWS, &spec, draft)?,
             pending: Mutex::new(vec![Vec::new(); 2 * parts.team.size]),
+            unflushed: (0..parts.team.size).map(|_| AtomicBool::new(false)).collect(),
             loans: Mutex::default(),
             operations: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
+            fences: AtomicU64::new(0),
             origins: Mutex::default(),
             own_buffers: own_buffers::OwnBuffers::default(),
             seen: atomics::Seen::default(),
@@ -169,6 +192,7 @@ impl Checked {
                 ));
             }
             drop(checker.give_back(&mut self.loans(), |_| true));
+            checker.give_others_back(window, None);
         }
         let dropped = self.own().dropped() + self.own().untold();
         if dropped > 0 {
@@ -222,21 +246,20 @@ impl Checked {
         Ok(())
     }
 
+    /// This thread begins an operation. Returns its number.
+    pub(super) fn begin_operation(&self, place: Place, is_alone: bool) -> u64 {
+        let number = self.operations.fetch_add(1, Ordering::Relaxed) + 1;
+        LAST.set(Operation { number, place, is_alone });
+        number
+    }
+
     fn pending(&self) -> MutexGuard<'_, Vec<Vec<Pending>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has_pending(&self, member: usize) -> bool {
-        !self.pending()[member].is_empty()
-    }
-
-    /// Makes room for an access in flight to a member.
-    fn make_room(&self, list: &mut Vec<Pending>, shadow: Shadow<'_>) -> Result<()> {
-        if list.len() == list.capacity() && list.len() > MANY {
-            completion::forget_replaced(list, &self.lock(shadow)?);
-            list.reserve(list.len());
-        }
-        Ok(())
+        // Relaxed: the operations of other threads need not be complete.
+        self.unflushed[member].load(Ordering::Relaxed) || !self.pending()[member].is_empty()
     }
 
     /// Whether the older access of a conflict is an atomic store, and this rank may have polled for
@@ -253,50 +276,6 @@ impl Checked {
     fn lock<'s>(&self, shadow: Shadow<'s>) -> Result<Locked<'s>> {
         shadow.lock(|turn| self.wait(turn))
     }
-
-    /// Records an access of this rank in the shadow of a part, and adds the conflicts to `clashes`.
-    /// Only one thread of the rank at a time may do this: the caller holds the lock of `pending`.
-    fn record(
-        &self,
-        shadow: Shadow<'_>,
-        new: Access,
-        (clock, end): (&Clock, End),
-        clashes: &mut Vec<Clash>,
-    ) -> Result<Record> {
-        let done = end == End::InCall;
-        if let Some(record) = shadow.record(new, clock, done, clashes) {
-            return Ok(record);
-        }
-        if let Some(record) = shadow.read(new.origin).and_then(|reading| reading.record(new, clock, done, clashes)) {
-            return Ok(record);
-        }
-        Ok(self.lock(shadow)?.record(new, clock, done, clashes))
-    }
-
-    /// Records an access to a part, whose first byte has the address `base`, by address, and adds
-    /// the conflicts with accesses of other windows to `conflicts`.
-    fn record_by_address(
-        &self,
-        memory: &Memory,
-        base: u64,
-        new: Access,
-        (clock, end): (&Clock, End),
-        conflicts: &mut Vec<(Access, Clash, bool)>,
-    ) -> Result<Record> {
-        let new = addressed(base, new);
-        let shadow = Shadow::of(memory, self.shadows.job.size);
-        // Takes the lock instead of using a reader (`Shadow::read`): this shadow belongs to several
-        // windows, whose threads may call this at the same time.
-        let mut clashes = Vec::new();
-        let record = self.lock(shadow)?.record(new, clock, end == End::InCall, &mut clashes);
-        conflicts.extend(clashes.into_iter().map(|clash| (new, clash, true)));
-        Ok(record)
-    }
-}
-
-/// An access to a part, whose first byte has the address `base`, by address.
-fn addressed(base: u64, access: Access) -> Access {
-    Access { start: base.wrapping_add(access.start), end: base.wrapping_add(access.end), ..access }
 }
 
 impl Parts {
@@ -395,17 +374,18 @@ impl Parts {
         // The cache lines arrive while this rank searches for the place of the call.
         elements::prefetch(shadow, shadow.clock(At::Half(at.cast_unsigned())), (target, at.cast_unsigned()));
         let place = checker.place_of(kind);
-        let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
-        LAST.set((operation, place));
+        let operation = checked.begin_operation(place, end == End::Alone);
         // By atomic loads, the target may poll a word that a put changes.
         let is_polled = matches!(kind, Kind::Combine { .. }) || checker.has_seen_atomics();
         let passes = is_polled && changes && !kind.only_reads();
         let raises_flag = !checker.has_seen_atomics() && changes && self.may_raise_flag(target, (shadow, kind), layout);
+        self.changes((checked, checker), (target, shadow), (at, layout, kind, place.number), changes)?;
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
+        let end = if by_addresses.is_none() { self.ends_at_flush((checker, target), shadow, (kind, end)) } else { end };
         let (mut conflicts, mut clashes, mut pending) = (Vec::new(), Vec::new(), checked.pending());
         let list = &mut pending[member];
         // An atomic passes on what this rank has done before it.
-        let clock = if passes || raises_flag { checker.release_by_operation() } else { checker.clock() };
+        let clock = if passes || raises_flag { checker.release_news() } else { checker.clock() };
         if raises_flag {
             clock.teach_by(self.job.rank, shadow.clock(At::Flags));
         }
@@ -425,26 +405,25 @@ impl Parts {
                 checked.seen.gets(member, new.start, new.end);
             }
             let known = clock.of(rank);
-            if end != End::InCall {
-                checked.make_room(list, shadow)?;
-                let ends_with_result = kind.ends_with_result();
-                let is_of_start = matches!(target.hold(), Hold::Started | Hold::Open | Hold::Posted);
-                list.push(Pending {
-                    record,
-                    ends_with_result,
-                    ends_with_exposure: is_of_start && !ends_with_result,
-                    operation,
-                    is_alone: end == End::Alone,
-                    access: new,
-                    known,
-                    by_address,
-                });
-            } else if rank != self.job.rank && shadow.has_log() {
-                checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
+            match end {
+                End::AtFlush => {}
+                End::InCall => {
+                    checker.has_done();
+                    if rank != self.job.rank && shadow.has_log() {
+                        checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
+                    }
+                }
+                End::Later | End::Alone => {
+                    checked.make_room(list, shadow)?;
+                    list.push(Pending::of(target, (record, by_address), new, (known, operation, end)));
+                }
             }
             Ok::<(), crate::Error>(())
         })?;
         let released = clock.of(self.job.rank);
+        if end == End::AtFlush {
+            checked.unflushed[member].store(true, Ordering::Relaxed);
+        }
         drop((clock, pending));
         conflicts.retain(|(_, clash, by_address)| !checked.may_have_polled(member, clash, *by_address));
         self.report_all(checker, member, conflicts).map(|()| released)
@@ -511,6 +490,7 @@ impl Parts {
         let clock = checker.clock();
         let mut clashes = Vec::new();
         checked.record(checked.shadow(member)?, new, (&clock, End::InCall), &mut clashes)?;
+        checker.has_done();
         drop((clock, pending));
         clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))
     }

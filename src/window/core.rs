@@ -10,11 +10,15 @@ use super::parts::Parts;
 use super::target::Target;
 use crate::epoch::Access;
 use crate::error::Result;
-use crate::job::{BarrierWords, Cause, Turn};
+use crate::job::{BarrierWords, Cause, Turn, Way};
 use crate::messages::{Close, End};
 use crate::sync::barrier::{self, FirstSignal, Signals};
 use crate::sync::words::{self, Words};
 use crate::transport::Lane;
+
+/// Number of the first barrier of a window before which a fence contacts the ranks that it signals.
+/// First contact does not pay for a window with one or two fences.
+const FENCE_WITH_CONTACT: u32 = 4;
 
 /// One rank's side of a window. `parts` is the first field, so that hot paths that use both the
 /// parts and the epochs keep one address.
@@ -42,6 +46,15 @@ impl Core {
         self.fence_by(Parts::flush_all)
     }
 
+    /// [`Core::fence`] with NOPRECEDE and NOSUCCEED, which does not wait for other ranks. In the
+    /// separate model the call updates both copies (MPI-4.1 §12.7 rules 5 and 6).
+    pub(crate) fn fence_alone(&self) -> Result<()> {
+        let flushed = self.parts.flush_all();
+        self.parts.own.publish();
+        self.parts.own.refresh();
+        flushed
+    }
+
     /// [`Core::fence`] at the end of a closure's epoch.
     pub(super) fn last_fence(&self) -> Result<()> {
         self.fence_by(Parts::flush_lent)
@@ -61,8 +74,9 @@ impl Core {
             self.unmix_first();
         }
         self.parts.own.publish();
-        self.parts.meet("fence", || {
+        self.parts.meet_at_fence(|| {
             let turn = self.next_turn(0);
+            self.contact_signaled(turn);
             self.disseminate(0, turn, &self.signals(turn, |member| self.words_for_fence(member)))
         })?;
         self.parts.own.refresh();
@@ -123,11 +137,13 @@ impl Core {
     /// may signal further ranks, whose operations are not ordered after those of this rank.
     #[cold]
     fn fence_behind(&self, flush: fn(&Parts) -> Result<()>) -> Result<()> {
+        self.parts.fences();
         // The first signal precedes the memory fence of `flush`. Ranks that get this signal, or a
         // later signal that depends on it, must see this rank's stores to mapped memory.
         fence(Ordering::AcqRel);
         self.parts.own.publish();
         let turn = self.next_turn(0);
+        self.contact_signaled(turn);
         let signals = self.signals(turn, |member| self.words_for_fence(member));
         let complete = || {
             let flushed = flush(&self.parts);
@@ -190,11 +206,42 @@ impl Core {
     #[inline]
     fn signals<'w>(&'w self, turn: Turn, words: impl Fn(usize) -> Result<Option<Words<'w>>> + 'w) -> impl Signals {
         let theirs = move |member: usize| match self.parts.job.lane(self.parts.team.rank(member)) {
-            Some(Lane::Net) => Ok(None),
-            _ => Ok(words(member)?.map(|words| words.from(words::FENCE))),
+            Some(Lane::Net) => Ok(self.way_to(member)),
+            _ => Ok(words(member)?.map_or(Way::Message, |words| Way::Words(words.from(words::FENCE)))),
         };
         let mine = Some(Words::at(&self.parts.own.words, words::FENCE));
         BarrierWords { job: &self.parts.job, team: &self.parts.team, key: self.parts.id, turn, mine, theirs }
+    }
+
+    /// How a member of another node is signaled. A member that was never contacted gets messages.
+    fn way_to(&self, member: usize) -> Way<'_> {
+        self.parts.known(member).and_then(Target::named).map_or(Way::Message, Way::Immediate)
+    }
+
+    /// Contacts the members of other nodes that this rank signals in fences, so that immediates
+    /// replace the messages. Each fence calls this, but only few fences make contact, and none of
+    /// the first.
+    #[inline]
+    fn contact_signaled(&self, turn: Turn) {
+        // A power of two lies among the last numbers. Other barriers of the window count too, so a
+        // fence may never have a certain number.
+        let before = (turn.number.saturating_sub(FENCE_WITH_CONTACT)).max(1);
+        let is_due = turn.number >= FENCE_WITH_CONTACT && before.ilog2() != turn.number.ilog2();
+        if is_due && self.parts.job.signals_by_immediates() {
+            self.contact_now();
+        }
+    }
+
+    #[cold]
+    fn contact_now(&self) {
+        let (me, size) = (self.parts.team.me, self.parts.team.size);
+        for distance in std::iter::successors(Some(1), |distance| Some(2 * distance)).take_while(|&at| at < size) {
+            let member = (me + distance) % size;
+            if self.parts.job.lane(self.parts.team.rank(member)) == Some(Lane::Net) {
+                // Without a contact the signals are messages, which report the failure.
+                drop(self.parts.target("fence", member));
+            }
+        }
     }
 
     /// The next barrier, which `earlier` barriers of the same collective call precede.
@@ -209,7 +256,10 @@ impl Core {
         let (Parts { team, job, id, .. }, fences) = (&self.parts, &self.epochs.fences);
         fences.check(Some(*id))?;
         let passed = barrier::dissemination(team.me, team.size, turn.number, bits, signals);
-        passed.inspect_err(|_| job.leave_barrier(*id, turn, fences))
+        passed.inspect_err(|_| {
+            job.messages.expect_late_notices(*id);
+            job.leave_barrier(*id, turn, fences);
+        })
     }
 
     /// Whether operations were started since the last fence.

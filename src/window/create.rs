@@ -79,7 +79,7 @@ impl Core {
             (Ok(parts), Ok(outcome)) => (parts, outcome),
             (Err(error), Ok(outcome)) => return Err(error_at_failed(id, &outcome, error)),
             (Ok(parts), Err(unmet)) => {
-                parts.withdraw();
+                parts.withdraw_unmet();
                 return Err(unmet);
             }
             (Err(_), Err(unmet)) => return Err(unmet),
@@ -90,7 +90,7 @@ impl Core {
             let ready = parts.prepare(outcome.bits);
             let met = exchange(job, id, if ready.is_ok() { 0 } else { FAILED });
             let agreed = met.and_then(|outcome| ready.and_then(|()| check_agreement(id, &outcome)));
-            agreed.inspect_err(|_| parts.withdraw())?;
+            agreed.inspect_err(|_| parts.withdraw_unmet())?;
         }
         let epochs = EpochState::new(parts.team.size, job.core().is_serial());
         Ok(Arc::new_cyclic(|this| Core { parts, epochs, mapped, this: Weak::clone(this) }))
@@ -218,11 +218,12 @@ impl Parts {
         let net_use = NetUse::of(over_net, &memory, segment.as_ref());
         let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region), net_use)?;
         serve_if_needed(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
-        let part = Part {
+        let mut part = Part {
             // Addresses beyond `i64` are no memory of a process, and do not fit into messages.
             size: if dynamic { i64::MAX.cast_unsigned() } else { memory.len() as u64 },
             unit: spec.unit,
             skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
+            is_named: false,
             shm: regions.shm.as_ref().map(transport::shm_key).unwrap_or_default(),
             net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
             offset,
@@ -245,6 +246,7 @@ impl Parts {
         let exposed = Arc::new(Exposed::new(space, words.clone(), atomicity));
         let keys = (dynamic && job.wire.net().is_some()).then(|| keys::exchange(job, &attached, &exposed));
         job.messages.expose(id, Arc::clone(&exposed));
+        name(job, team, (id, place), &exposed, &mut part);
         Ok(Parts {
             job: Arc::clone(job),
             team: Arc::clone(team),
@@ -349,6 +351,14 @@ impl Parts {
         self.own.regions().shm.as_ref().is_some_and(is_unmapped)
     }
 
+    /// Removes this rank's part after a barrier of the creation has failed. Other ranks may have
+    /// the window, and may send notices of it.
+    #[cold]
+    fn withdraw_unmet(&self) {
+        self.job.messages.expect_late_notices(self.id);
+        self.withdraw();
+    }
+
     /// Removes this rank's part. No peer uses it any more.
     pub(super) fn withdraw(&self) {
         if let Some(counters) = self.counters.get() {
@@ -358,11 +368,23 @@ impl Parts {
             checked.withdraw();
         }
         self.gives_memory_back();
-        self.job.block.retract(self.own.place);
+        // Before the slot is free for another window: late notices may still name it.
         self.job.messages.forget(self.id);
+        self.job.block.retract(self.own.place);
         // The program may now unmap its memory, while the handle of the freed window still exists.
         drop(std::mem::take(&mut *self.own.regions()));
         self.detach_all();
+    }
+}
+
+/// Lets immediates of other nodes name the window `id` by its slot, if immediates can stand for
+/// its signals and notices.
+fn name(job: &JobCore, team: &Team, (id, place): (u64, usize), exposed: &Arc<Exposed>, part: &mut Part) {
+    let carries = job.signals_by_immediates() && !job.is_one_node(team);
+    if carries && job.messages.name(place, id, Arc::clone(exposed)) {
+        part.is_named = true;
+        // No other rank reads the part before the barrier of the creation.
+        job.block.republish(place, id, part);
     }
 }
 

@@ -29,6 +29,9 @@ const LOOKS: u32 = 16;
 pub(super) enum DrainedTargets<'t> {
     /// One of the window's targets.
     One(&'t Target),
+    /// One of the window's targets, without the release of its lock, which the tally counts. No
+    /// call needs the answer to a release.
+    Beside(&'t Target, &'t Tally),
     All(&'t Targets),
 }
 
@@ -54,15 +57,30 @@ impl<'t> DrainedTargets<'t> {
     /// Counts the operations in flight.
     pub(super) fn tally(self) -> &'t Tally {
         match self {
-            DrainedTargets::One(target) => &target.tally,
+            DrainedTargets::One(target) | DrainedTargets::Beside(target, _) => &target.tally,
             DrainedTargets::All(targets) => &targets.tally,
+        }
+    }
+
+    /// The number of awaited operations in flight.
+    pub(super) fn outstanding(self) -> u64 {
+        self.outstanding_of(self.tally())
+    }
+
+    /// The number of awaited operations among those that `tally` counts.
+    fn outstanding_of(self, tally: &Tally) -> u64 {
+        let all = tally.outstanding();
+        match self {
+            // Read last: the end of the release lowers its own count first.
+            DrainedTargets::Beside(_, release) => all.saturating_sub(release.outstanding()),
+            DrainedTargets::One(_) | DrainedTargets::All(_) => all,
         }
     }
 
     /// Calls `each` for each target. Atomics by the device may be in flight to mapped targets too.
     fn for_each(self, each: impl Fn(&Target)) {
         match self {
-            DrainedTargets::One(target) => each(target),
+            DrainedTargets::One(target) | DrainedTargets::Beside(target, _) => each(target),
             DrainedTargets::All(targets) => targets.iter().for_each(each),
         }
     }
@@ -87,7 +105,7 @@ impl<'t> Drain<'t> {
 
     /// The number of operations in flight. Sends those that are kept.
     fn left(&self) -> u64 {
-        let left = self.awaited.tally().outstanding();
+        let left = self.awaited.outstanding();
         if left > 0 {
             self.job.messages.end_gathering_in(self.awaited.tally());
             self.looks.set(self.looks.get().wrapping_add(1));
@@ -105,7 +123,7 @@ impl<'t> Drain<'t> {
         }
         let (lost, left) = (self.job.progress.lost(), Cell::new(0));
         self.awaited.for_each(|target| {
-            let outstanding = target.tally.outstanding();
+            let outstanding = self.awaited.outstanding_of(&target.tally);
             if outstanding > 0 && !lost.contains(&self.targets.job_rank(target)) {
                 left.set(left.get() + outstanding);
             }
@@ -128,7 +146,10 @@ impl<'t> Drain<'t> {
     }
 
     fn stall(&self) -> Stall {
-        let target = if let DrainedTargets::One(target) = self.awaited { Some(target.rank()) } else { None };
+        let target = match self.awaited {
+            DrainedTargets::One(target) | DrainedTargets::Beside(target, _) => Some(target.rank()),
+            DrainedTargets::All(_) => None,
+        };
         Stall { window: std::ptr::from_ref(self.targets).addr(), target }
     }
 

@@ -295,8 +295,9 @@ impl Parts {
             return Ok(());
         }
         // The access is contiguous at both sides, so it goes through the staging area. The target
-        // checks the whole access with each piece.
-        if layout.is_contiguous() && self.area(target, layout.len())?.is_some() {
+        // checks the whole access with each piece. Where only accumulates go this way, each access
+        // is checked before.
+        if layout.is_contiguous() && self.area(target, layout.len(), false)?.is_some() {
             return Ok(());
         }
         let tally = Tally::within(&target.tally);

@@ -105,10 +105,7 @@ impl<T: RmaElem> Window<T> {
     ) -> Result<R> {
         assert.only("lock", Assert::NOCHECK)?;
         self.core.lock(kind, target, !assert.has(Assert::NOCHECK))?;
-        let end = |core: &Core| {
-            core.parts.settle();
-            core.unlock(target)
-        };
+        let end = |core: &Core| core.unlock_lent(target);
         Access::run(&self.core, true, end, |access| body(&LockEpoch(Passive(access.again()))))
     }
 
@@ -189,10 +186,10 @@ impl<T: RmaElem> Window<T> {
     /// ```
     ///
     /// # Errors
-    /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
-    /// has its own part locked; `Rank` if `origins` has a rank that does not exist, or one rank
-    /// twice; `Other` if a transport failed. If only some origins could be notified, the exposure
-    /// epoch is open to those, and to origins whose notice is sent later.
+    /// `RmaSync` within an exposure epoch, or while this rank has its own part locked; `Rank` if
+    /// `origins` has a rank that does not exist, or one rank twice; `Other` if a transport failed.
+    /// If only some origins could be notified, the exposure epoch is open to those, and to origins
+    /// whose notice is sent later.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
         self.post_with(origins, Assert::NONE)
     }
@@ -204,7 +201,7 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::post`]; `Assert` for another assertion.
     pub fn post_with(&self, origins: &[usize], assert: Assert) -> Result<()> {
         assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
-        self.core.post(origins, !assert.has(Assert::NOCHECK))
+        self.core.parts.asserting(assert, || self.core.post(origins, !assert.has(Assert::NOCHECK)))
     }
 
     /// Waits until all origins of [`Window::post`] have completed, and ends the exposure epoch

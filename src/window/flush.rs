@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use transom_fabric::Post;
+use transom_fabric::{Post, Tally};
 
 use super::checked::Completed;
 use super::drain::{self, DrainedTargets};
 use super::parts::Parts;
 use super::permit::Permit;
-use super::target::{Reach, Unmapped};
+use super::target::{Reach, Target, Unmapped};
 use crate::buffers::{Scattered, Sink};
 use crate::error::Result;
 use crate::job;
@@ -21,6 +21,15 @@ impl Parts {
         self.complete_to(call, permit.rank())
     }
 
+    /// Makes progress from time to time for a program that repeats a call on its own part until
+    /// another rank has changed the part.
+    #[inline]
+    pub(crate) fn look_on(&self, rank: usize) {
+        if rank == self.team.me {
+            self.job.progress.look_on();
+        }
+    }
+
     /// [`Parts::flush`] for the end of the epoch to `rank`.
     #[inline]
     pub(super) fn complete_to(&self, call: &'static str, rank: usize) -> Result<()> {
@@ -29,7 +38,8 @@ impl Parts {
         // it is the memory barrier.
         fence(Ordering::AcqRel);
         match self.fast_target(rank) {
-            Some(target) => self.complete_counted(DrainedTargets::One(target)),
+            Some(target) if target.tally.settled() => Ok(()),
+            Some(target) => self.complete_one_late(target),
             None => self.complete_other(call, rank),
         }
     }
@@ -47,6 +57,14 @@ impl Parts {
         self.completed(rank, if call == "flush_local" { Completed::Fetching } else { Completed::All })
     }
 
+    /// Completes all operations to a target but the release of its lock, which `release` counts.
+    #[cold]
+    pub(super) fn complete_beside(&self, target: &Target, release: &Tally) -> Result<()> {
+        // As in `complete_to`.
+        fence(Ordering::AcqRel);
+        self.complete_counted_late(DrainedTargets::Beside(target, release))
+    }
+
     /// Waits for all operations in flight.
     #[inline]
     fn complete_counted(&self, awaited: DrainedTargets<'_>) -> Result<()> {
@@ -55,12 +73,22 @@ impl Parts {
 
     /// A separate function, so that calls that need not wait keep no registers for the wait.
     #[cold]
+    fn complete_one_late(&self, target: &Target) -> Result<()> {
+        self.complete_counted_late(DrainedTargets::One(target))
+    }
+
+    /// [`Parts::complete_counted`] for operations in flight.
+    #[cold]
     fn complete_counted_late(&self, awaited: DrainedTargets<'_>) -> Result<()> {
         self.post_runs();
         let drained = drain::drain(&self.job, &self.targets, awaited);
         // After a wait that has succeeded, other threads may have begun further operations. After
         // another one, failures of the operations come first: a loss is reported again.
-        let is_over = drained.is_ok() || awaited.tally().idle();
+        let is_over = drained.is_ok() || awaited.outstanding() == 0;
+        if let DrainedTargets::One(target) = awaited {
+            // If nothing is in flight, the release of a lock may follow later puts.
+            target.tally.unmix();
+        }
         let outcome = if is_over { self.job.progress.outcome(awaited.tally()) } else { Ok(()) };
         outcome.and(drained)
     }

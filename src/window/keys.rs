@@ -177,17 +177,18 @@ fn has_long_blocks(layout: &Layout<'_>) -> bool {
 impl Parts {
     /// The region of a dynamic window that contains all bytes of an access, as memory of the net,
     /// and the access's offset in it. `None` if the target performs the access. `theirs` and `ours`
-    /// are the layouts at the target and at the origin.
+    /// are the layouts at the target and at the origin. `is_lone`: the access is a get, and is
+    /// probably the only operation before a flush.
     pub(super) fn by_key(
         &self,
         target: &Target,
         at: i64,
-        theirs: &Layout<'_>,
-        ours: &Layout<'_>,
+        (theirs, ours): (&Layout<'_>, &Layout<'_>),
+        is_lone: bool,
     ) -> Result<Option<(Arc<NetMemory>, i64)>> {
         let Some(keys) = &self.targets.keys else { return Ok(None) };
         // The lock comes first: until it is held, the target may detach the region.
-        if !self.is_direct(target, theirs, ours) || self.travels(target, theirs.len())? {
+        if !self.is_direct(target, theirs, ours, is_lone) || self.travels(target, theirs.len())? {
             return Ok(None);
         }
         let owner = peer(self.team.rank(target.rank()));
@@ -203,9 +204,11 @@ impl Parts {
     }
 
     /// Whether the net would perform the access, rather than the target: it posts few transfers,
-    /// and a small operation that shares a message does not cost less.
-    fn is_direct(&self, target: &Target, theirs: &Layout<'_>, ours: &Layout<'_>) -> bool {
-        let least = if self.job.wire.net().is_some_and(Net::gathers) { MAX_GATHERED_BYTES + 1 } else { 1 };
+    /// and a small operation that shares a message does not cost less. A small put is a message
+    /// even if it is alone, because its message may end an epoch.
+    fn is_direct(&self, target: &Target, theirs: &Layout<'_>, ours: &Layout<'_>, is_lone: bool) -> bool {
+        let shares = !is_lone && self.job.wire.net().is_some_and(Net::gathers);
+        let least = if shares { MAX_GATHERED_BYTES + 1 } else { 1 };
         theirs.len() >= least
             && matches!(target.reach, Reach::Unmapped(Unmapped::Dynamic(None)))
             && self.job.lane(self.team.rank(target.rank())) == Some(Lane::Net)

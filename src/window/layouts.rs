@@ -85,8 +85,7 @@ impl Parts {
     /// Fails if entries of a target that is written overlap (MPI-4.1 §12.3.1, §12.3.4). Windows
     /// with `Info::forgiving` accept them: MPIs write and combine such entries one after another.
     pub(super) fn no_overlap_at_target(&self, call: &'static str, layout: &Layout<'_>) -> Result<()> {
-        no_overlap(call, Side::Target, layout)
-            .or_else(|error| if self.hints.is_forgiving() { Ok(()) } else { Err(error) })
+        if self.hints.is_forgiving() { Ok(()) } else { no_overlap(call, Side::Target, layout) }
     }
 
     #[inline(never)]
@@ -104,7 +103,7 @@ impl Parts {
             Unmapped::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
             Unmapped::Copied(by_kernel) => CopiedByKernel::of(&self.job, by_kernel).put(at, from, to),
             Unmapped::Messages => self.scatter(target, at, from, to, tally),
-            Unmapped::Dynamic(by_kernel) => match self.by_key(target, at, to, &from.layout)? {
+            Unmapped::Dynamic(by_kernel) => match self.by_key(target, at, (to, &from.layout), false)? {
                 Some((memory, at)) => self.put_by_key(target, &memory, at, from, to, tally),
                 None => self.put_by_address(target, by_kernel.as_deref(), at, from, to, tally),
             },
@@ -277,10 +276,13 @@ impl Parts {
             Unmapped::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
             Unmapped::Copied(by_kernel) => CopiedByKernel::of(&self.job, by_kernel).get_together(at, into, from),
             Unmapped::Messages => self.gather(target, at, into, from, tally),
-            Unmapped::Dynamic(by_kernel) => match self.by_key(target, at, from, &into.layout)? {
-                Some((memory, at)) => self.get_layout_posted(target, &memory, at, into, from, tally),
-                None => self.get_by_address(target, by_kernel.as_deref(), at, into, from, tally),
-            },
+            Unmapped::Dynamic(by_kernel) => {
+                let is_lone = !target.tally.is_busy();
+                match self.by_key(target, at, (from, &into.layout), is_lone)? {
+                    Some((memory, at)) => self.get_layout_posted(target, &memory, at, into, from, tally),
+                    None => self.get_by_address(target, by_kernel.as_deref(), at, into, from, tally),
+                }
+            }
         }
     }
 

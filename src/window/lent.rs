@@ -6,11 +6,11 @@ use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
 use super::accumulate::Accumulate;
-use super::checked::last_operation;
+use super::checked::{Checked, Operation, last_operation};
 use super::parts::Parts;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
-use crate::check::{self, BufferUse, Call, Kind, Loan, OperationAccesses};
+use crate::check::{self, BufferUse, Call, Checker, Kind, Loan, OperationAccesses, Place};
 use crate::error::Result;
 use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
@@ -68,6 +68,34 @@ impl Parts {
         if self.is_checked() { self.lent_checked(target, (at, to), kind, buffers) } else { Ok(()) }
     }
 
+    /// [`Parts::lent`] for the buffer of one element of `len` bytes, which an accumulate by `place`
+    /// reads.
+    #[inline]
+    pub(super) fn lent_element(
+        &self,
+        (checked, checker): (&Checked, &Checker),
+        (target, at): (&Target, u64),
+        (kind, place): (Kind, Place),
+        (address, len): (usize, usize),
+    ) -> Result<()> {
+        // Relaxed: set at creation.
+        if !checked.lends.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let lent = BufferUse { window: self.id, member: target.rank(), operation: 0, is_alone: false, kind, place };
+        let part = self.own.local();
+        let start = part.as_ptr().addr();
+        // A buffer in the own part is also recorded there.
+        let is_apart = address >= start.saturating_add(part.len()) || address.saturating_add(len) <= start;
+        if is_apart && checker.lend_with_others(&lent, address, len) {
+            return Ok(());
+        }
+        checked.begin_operation(place, false);
+        let element = Layout::Bytes(len);
+        let buffer = Buffer::new(address, 0, &element, false);
+        self.lent_checked(target, (at.cast_signed(), &element), kind, &[buffer])
+    }
+
     #[cold]
     fn lent_checked(
         &self,
@@ -79,13 +107,18 @@ impl Parts {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         // Relaxed: set at creation.
         let lends = checked.lends.load(Ordering::Relaxed);
-        let (operation, place) = last_operation();
-        let lent = BufferUse { member: target.rank(), operation, kind, place };
-        let (mut conflicts, mut loans) = (Vec::new(), checked.loans());
+        let Operation { number: operation, place, is_alone } = last_operation();
+        let lent = BufferUse { window: self.id, member: target.rank(), operation, is_alone, kind, place };
+        let mut conflicts = Vec::new();
         for buffer in buffers.iter().filter(|_| lends) {
-            buffer.each_piece(|piece| checker.lend(&lent, piece, &mut loans, &mut conflicts));
+            buffer.each_piece(|piece @ (address, len, written)| {
+                if written || !checker.lend_with_others(&lent, address, len) {
+                    checker.lend(&lent, piece, &mut checked.loans(), &mut conflicts);
+                }
+            });
         }
         if checker.watches() {
+            let mut loans = checked.loans();
             let piece = |(offset, len)| (at.wrapping_add(offset).cast_unsigned(), len);
             let ranges = to.pieces().map(piece).collect();
             let mut accesses = OperationAccesses { buffers: Vec::new(), own: Vec::new(), window: self.id, ranges };
@@ -110,11 +143,10 @@ impl Parts {
             let mut outcome = Ok(());
             buffers.iter().filter(|_| lends).for_each(|buffer| {
                 buffer.each_piece(|piece| match self.lends_own(target, &lent, piece, &mut conflicts) {
-                    Ok(loan) => loans.extend(loan),
+                    Ok(loan) => loan.into_iter().for_each(|loan| checked.loans().push(loan)),
                     Err(error) => outcome = Err(error),
                 });
             });
-            drop(loans);
             outcome?;
         }
         conflicts.into_iter().try_for_each(|(new, clash)| self.conflict(checker, self.team.me, new, clash))

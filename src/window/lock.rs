@@ -1,7 +1,9 @@
 //! Passive target synchronization of a window (MPI-4.1 §12.5.3): locks over the control words of
 //! any rank (`sync::lock`), and the epochs that they open and end.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
+
+use transom_fabric::Tally;
 
 use super::core::Core;
 use super::delayed_lock::not_locked;
@@ -137,12 +139,15 @@ impl Core {
             true => self.delay_or_take(target, kind)?,
         };
         self.granted(target, hold)?;
+        // If nothing is in flight, the release may follow puts.
+        target.tally.unmix();
         if self.parts.is_checked() {
             self.parts.may_store_flags();
             if check {
                 // The first failure is reported; a failure of the release is dropped.
                 self.parts.lock_taken(rank, kind).inspect_err(|_| drop(self.unlock_checked(rank)))?;
             }
+            self.parts.holds_lock(rank, kind, check);
         }
         self.parts.own.refresh();
         Ok(())
@@ -271,6 +276,24 @@ impl Core {
         }
     }
 
+    /// [`Core::unlock`] at the end of a closure's epoch, whose buffers were lent: waits for the
+    /// operations even if another rank is lost meanwhile. The caller waits for those of which the
+    /// release comes first.
+    #[inline]
+    pub(super) fn unlock_lent(&self, rank: usize) -> Result<()> {
+        if !self.parts.targets.tally.idle() {
+            self.settle_unless_behind(rank);
+        }
+        self.unlock(rank)
+    }
+
+    #[cold]
+    fn settle_unless_behind(&self, rank: usize) {
+        if !self.parts.known(rank).is_some_and(|target| self.may_release_first(target)) {
+            self.parts.settle();
+        }
+    }
+
     /// Releases the only lock that this process holds on this window.
     #[inline]
     fn unlock_here(
@@ -306,6 +329,9 @@ impl Core {
         if found != hold {
             self.parts.was_unused();
         }
+        if carried.is_ok() && self.may_release_first(target) {
+            return self.unlock_behind(target, found);
+        }
         // The lock is released even after a failed flush.
         let flushed = carried.and(self.parts.complete_to("unlock", rank));
         self.parts.own.publish();
@@ -314,6 +340,7 @@ impl Core {
             Hold::Exclusive | Hold::Biased => self.parts.lock_ends(rank, Lock::Exclusive),
             _ => Ok(()),
         };
+        let passed_on = passed_on.and(self.parts.lock_held(rank));
         // Another thread may have unlocked the target meanwhile.
         let held = target.unclaim(found);
         if held && found == Hold::Failed {
@@ -327,6 +354,56 @@ impl Core {
             Hold::Biased => lock::biased_end(&self.parts, rank),
             _ => Ok(()),
         })
+    }
+
+    /// Whether the release of a lock may be sent before the operations of its epoch are complete,
+    /// because the target performs them first. The conflict checker passes clocks on after the
+    /// operations.
+    fn may_release_first(&self, target: &Target) -> bool {
+        target.hold().is_lock()
+            && !target.tally.idle()
+            && !self.parts.is_checked()
+            && target.orders_release(&self.parts)
+    }
+
+    /// [`Core::unlock`] that sends the release of the target's word behind the puts in flight.
+    /// `found`: the state of the lock.
+    #[cold]
+    fn unlock_behind(&self, target: &Target, found: Hold) -> Result<()> {
+        let rank = target.rank();
+        self.parts.own.publish();
+        // As in `unlock_here`, the lock's states change before the lock word.
+        let held = target.unclaim(found);
+        let left = |word: EpochWord| {
+            let call = Call::Unlock { held, last: word.locks() == 1 };
+            Ok(after(word, "unlock", call)?.without_lock())
+        };
+        if let Err(error) = self.epochs.update(left) {
+            // Another thread has unlocked the target meanwhile.
+            return self.parts.complete_to("unlock", rank).and(Err(at_target(error, rank)));
+        }
+        let (exclusive, release) = (found != Hold::Shared, Tally::within(&target.tally));
+        fence(Ordering::AcqRel);
+        let (is_sent, sent) = self.parts.release_behind(target, exclusive, &release);
+        // The call does not wait for the answer of the target's CPU to a message. A device answers
+        // the release and the puts together.
+        let flushed = self.parts.complete_beside(target, &release);
+        let released = match is_sent {
+            true => Ok(()),
+            false if exclusive => lock::biased_end(&self.parts, rank),
+            false => lock::shared_end(&self.parts, rank),
+        };
+        // The announcement ends after the puts: the master word is at another rank, and the net
+        // does not order its change after the puts. The epoch word counts the announced lock until
+        // then, so that no other thread ends the announcement.
+        let withdrawn = if found == Hold::Exclusive { self.unannounce() } else { Ok(()) };
+        if flushed.is_err() && is_sent {
+            // The loss that has ended the operations may end the release too, and is reported once.
+            // A release that does not end is given up by `drain`'s rule.
+            let _ = self.parts.job.until_all_complete(|| release.outstanding());
+            drop(release.take_failure());
+        }
+        flushed.and(sent).and(released).and(withdrawn)
     }
 
     /// Removes a lock from the epoch word. Returns whether it was the last announced one.
@@ -380,6 +457,7 @@ impl Core {
         self.epochs.holds_all.store(check, Ordering::Relaxed);
         self.parts.all_locked.store(true, Ordering::Relaxed);
         self.parts.own.refresh();
+        self.parts.holds_all_locks(check);
         Ok(())
     }
 
@@ -391,6 +469,7 @@ impl Core {
         self.parts.all_locked.store(false, Ordering::Relaxed);
         let held = self.epochs.holds_all.swap(false, Ordering::Relaxed);
         let passed_on = if held { self.parts.locks_end() } else { Ok(()) };
+        let passed_on = passed_on.and(self.parts.all_locks_held());
         let released = if held { lock::all_end(&self.parts) } else { Ok(()) };
         self.epochs.step("unlock_all", Call::UnlockAll).and(flushed).and(passed_on).and(released)
     }

@@ -2,11 +2,12 @@
 //! One actor changes a word for all origins: CPUs of its node, the net, or the target's CPU on
 //! request by messages.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
+use transom_fabric::{Amo, AmoKind, Post, Tally, TallyRef, Width};
 
 use super::parts::Parts;
 use super::target::{Control, Target};
@@ -14,7 +15,7 @@ use crate::buffers::{self, Sink};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::messages::{ReplyDestination, Request};
 use crate::routes::Actor;
-use crate::sync::lock::{LockWord, LockWords, Patience};
+use crate::sync::lock::{self, LockWord, LockWords, Patience};
 use crate::sync::words;
 
 /// Polls of a word before the waiter yields, and before it sleeps.
@@ -74,6 +75,57 @@ impl Parts {
         )?;
         self.job.progress.complete(&tally)?;
         Ok(old)
+    }
+
+    /// Releases a target's lock by a request behind the puts in flight to the target, which the net
+    /// performs first. Returns whether the request will arrive, even if this call fails. A message
+    /// is counted by `by_message`, and an atomic of the device by the target's tally.
+    pub(super) fn release_behind(&self, target: &Target, exclusive: bool, by_message: &TallyRef) -> (bool, Result<()>) {
+        self.await_drain(target);
+        let (at, amo) = (words::LOCK, Amo::new(AmoKind::Sum, Width::W64, lock::released(exclusive)));
+        match target.control(self) {
+            Ok(Control::Messages) => (true, self.post_control(target, at, amo, Sink::NONE, by_message)),
+            Ok(Control::Post(..)) => {
+                let posted = self.post_control(target, at, amo, Sink::NONE, &target.tally);
+                (posted.is_ok(), posted)
+            }
+            Ok(Control::Memory(_)) => (false, Ok(())),
+            Err(error) => (false, Err(error)),
+        }
+    }
+
+    /// Posts a release of a lock until the transport takes it, also after the loss of another rank:
+    /// other ranks wait for the release.
+    fn post_release(&self, target: &Target, post: impl Fn() -> Post) -> Result<()> {
+        loop {
+            let answer = post();
+            let is_broken = matches!(answer, Post::Broken(_));
+            match self.job.taken(answer) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) if is_broken => return Err(error),
+                Err(error) => return self.post_release_on(target, post, error),
+            }
+        }
+    }
+
+    /// [`Parts::post_release`] after `error`, which may be the loss of another rank.
+    #[cold]
+    fn post_release_on(&self, target: &Target, post: impl Fn() -> Post, mut error: Error) -> Result<()> {
+        let (is_taken, is_over) = (Cell::new(false), Cell::new(false));
+        let left = || {
+            if !is_over.get() {
+                match post() {
+                    Post::Done | Post::Pending => is_taken.set(true),
+                    Post::Again => is_over.set(self.job.progress.lost().contains(&self.targets.job_rank(target))),
+                    Post::Broken(_) => is_over.set(true),
+                }
+                is_over.set(is_over.get() || is_taken.get());
+            }
+            u64::from(!is_over.get())
+        };
+        self.job.go_on_after(&mut error, left);
+        if is_taken.get() { Ok(()) } else { Err(error) }
     }
 
     /// Makes progress for the time `apart`, without a poll of the word. `turn`: the number of
@@ -141,7 +193,14 @@ impl LockWords for Parts {
         let (target, at) = self.word(which)?;
         let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
         self.await_drain(target);
-        self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
+        match target.control(self)? {
+            Control::Post(block, base) => {
+                self.post_release(target, || block.amo(base + at as u64, amo, &Sink::NONE, &target.tally))?;
+            }
+            Control::Memory(_) | Control::Messages => {
+                self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
+            }
+        }
         if self.control != Actor::Cpu {
             // A port may delay the request until this rank makes progress, and other ranks wait for
             // the lock.

@@ -142,7 +142,7 @@ impl<'w> Notices<'w> {
             });
             place.map(|place| found.set((place, reached.is_some()))).is_some()
         };
-        parts.waits(WAIT, None, || parts.job.progress.until_changed(is_over))?;
+        parts.waits(WAIT, None, || parts.job.progress.until_counted(counters.change_silently(), is_over))?;
         let (place, is_reached) = found.get();
         let (index, value) = awaited[place];
         if !is_reached {
@@ -281,7 +281,8 @@ impl Parts {
     }
 
     pub(super) fn await_threshold(&self, threshold: &Threshold) -> Result<()> {
-        self.waits(WAIT, None, || self.job.progress.until_changed(|| self.is_past(threshold)))?;
+        let silently = self.counters.get().is_some_and(|counters| counters.change_silently());
+        self.waits(WAIT, None, || self.job.progress.until_counted(silently, || self.is_past(threshold)))?;
         if threshold.is_freed() {
             return Err(freed(WAIT));
         }
@@ -328,7 +329,7 @@ impl Parts {
                 is_removed.get()
             }
         };
-        self.waits(WAIT, None, || self.job.progress.until_changed(is_over))?;
+        self.waits(WAIT, None, || self.job.progress.until_counted(counters.change_silently(), is_over))?;
         if is_removed.get() { Err(self.no_counter(WAIT, index)) } else { Ok(()) }
     }
 }

@@ -7,7 +7,8 @@
 //! window. A mapped counter is incremented by this CPU. Where puts of the net can carry a number
 //! (an *immediate*), any other counter is incremented by the target's CPU, which gets the number.
 //! Elsewhere the net's atomic increments the counter if the device is the actor, else a message,
-//! which also carries the data if the data fits.
+//! which also carries the data if the data fits. The hint `transom_notify` chooses between the
+//! target's CPU and the device.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -30,10 +31,11 @@ use crate::check;
 use crate::epoch::Access;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 use crate::flavor::Flavor;
-use crate::hints::{Hints, Info};
+use crate::hints::{Hints, Info, Notify};
 use crate::job::{PROC_NULL, peer};
 use crate::messages::{OVERHEAD, ReplyDestination, Request, counted};
 use crate::reduce::BasicType;
+use crate::routes::{Actor, Amos};
 use crate::sync::counters::{self, Header};
 use crate::transport::Net;
 
@@ -83,7 +85,7 @@ impl Keyed for Known {
 
 impl Counters {
     fn new(theirs: &Parts) -> Result<Counters> {
-        let info = Info::new();
+        let info = Counters::info(theirs);
         let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, spec.flavor)?;
         let clocks = if theirs.is_checked() { check::notice_bytes(counters::MAX_COUNTERS, theirs.job.size) } else { 0 };
@@ -99,6 +101,19 @@ impl Counters {
         })
     }
 
+    /// The hints of the internal window: its actor adds to counters by the net. With `device` that
+    /// is the device if it has atomics and the window several nodes.
+    fn info(theirs: &Parts) -> Info {
+        let job = &theirs.job;
+        match theirs.hints.notify {
+            Notify::Cpu => Info::new().with("transom_atomics", "cpu"),
+            Notify::Device if job.atomics.amos >= Amos::Words && !job.is_one_node(&theirs.team) => {
+                Info::new().with("transom_atomics", "nic")
+            }
+            Notify::Device | Notify::Auto => Info::new(),
+        }
+    }
+
     /// Gives this rank `number` counters, all zero. No peer adds to one meanwhile.
     fn reset(&self, number: usize) {
         let memory = &self.parts.own.memory;
@@ -112,6 +127,11 @@ impl Counters {
         counters::set_number(memory, number);
     }
 
+    /// Whether a device may add to this rank's counters, which then grow without an event.
+    pub(super) fn change_silently(&self) -> bool {
+        self.parts.actor != Actor::Cpu && counters::place(&self.parts.own.memory).is_none()
+    }
+
     /// Forgets the numbers of counters that this rank has read of others. Called when all ranks
     /// have set their numbers: a query of another thread may still have read an old number before.
     fn forget_numbers(&self) {
@@ -119,9 +139,13 @@ impl Counters {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Gives the counters a place in the table of this rank, if the net can name the place.
-    fn take_place(&self) {
+    /// Gives the counters a place in the table of this rank, if the net can name the place. Without
+    /// a place no put carries a notice for these counters.
+    fn take_place(&self, notify: Notify) {
         let job = &self.parts.job;
+        if notify == Notify::Device && self.parts.actor != Actor::Cpu {
+            return;
+        }
         if job.wire.net().is_some_and(Net::has_immediates)
             && let Some(place) = job.messages.counted.add(self.parts.own.memory.clone())
         {
@@ -226,7 +250,7 @@ impl Core {
         }
         if let Some(new) = new {
             self.parts.own.exposed.count_in(new.parts.own.memory.clone());
-            new.take_place();
+            new.take_place(self.parts.hints.notify);
             // Set once: the call is collective, so only one thread of a rank is in the call.
             let _ = self.parts.counters.set(Box::new(new));
         }
@@ -313,14 +337,14 @@ impl Parts {
         }
         if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach {
             self.check_notice(CALL, rank, index)?;
-            let immediate = if memory.limits().immediates { self.immediate(CALL, rank, index)? } else { None };
+            let immediate = if memory.limits().immediates.any() { self.immediate(CALL, rank, index)? } else { None };
             let room = self.message_max(target).saturating_sub(OVERHEAD + WORDS);
             // The notice of an empty put is sent below.
             if immediate.is_none() && (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {
                 let request = Request::Notify { index: index as u64, at: at.cast_signed(), data: from.bytes().into() };
                 return self.ask(target, request, ReplyDestination::Nowhere, counted_by.tally(target));
             }
-            if self.orders_notices(target, immediate.is_some()) && !self.travels(target, from.len())? {
+            if self.orders_notices(target, immediate.is_some(), from.len()) && !self.travels(target, from.len())? {
                 // Posted at once: the net does not order a notice with a put that is kept for a
                 // later message.
                 let tally = counted_by.tally(target);
@@ -379,7 +403,8 @@ impl Parts {
             let follows = |target| {
                 // `add_one` returns the error of a target that can't be read.
                 let is_carried = self.immediate(call, rank, index).is_ok_and(|immediate| immediate.is_some());
-                self.orders_notices(target, is_carried)
+                // The lengths of the puts are unknown.
+                self.orders_notices(target, is_carried, usize::MAX)
             };
             if !(tally.only_puts() && self.known(rank).is_some_and(follows)) {
                 self.job.progress.complete(tally)?;
@@ -390,11 +415,15 @@ impl Parts {
 
     /// Whether the net performs a notice after the puts posted before it to the same target, so
     /// that it may be posted while they are in flight. `is_carried`: the notice is an immediate.
-    fn orders_notices(&self, target: &Target, is_carried: bool) -> bool {
+    /// `longest`: the most bytes of such a put.
+    fn orders_notices(&self, target: &Target, is_carried: bool, longest: usize) -> bool {
         let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return false };
         let limits = memory.limits();
-        let ordered =
-            is_carried || if self.is_notified_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
+        let ordered = match is_carried {
+            true => longest <= limits.immediates.follow,
+            false if self.is_notified_by_message(target.rank()) => limits.ordered,
+            false => limits.amos_ordered,
+        };
         // The operations under a delayed lock are sent with the message of the lock. The notice
         // must not be sent before this message.
         ordered && target.hold() != Hold::Delayed
@@ -414,11 +443,12 @@ impl Parts {
         let Some(counters) = self.counters.get() else { return Ok(None) };
         let Some(target) = counters.parts.target(call, rank)? else { return Ok(None) };
         let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Ok(None) };
-        if !memory.limits().immediates {
+        let immediates = memory.limits().immediates;
+        if !immediates.any() {
             return Ok(None);
         }
         let header = counters.header(target)?;
-        Ok(header.place.and_then(|place| counted::immediate(place, index)))
+        Ok(header.place.and_then(|place| counted::immediate(immediates, place, index)))
     }
 
     /// Adds one to counter `index` of a rank, which has it.

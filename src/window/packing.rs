@@ -175,7 +175,7 @@ impl Parts {
         let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
         let mut order = 0;
         if request.is_ordered() {
-            order = match self.job.wire.net().is_some_and(Net::gathers) {
+            order = match self.job.wire.net().is_some_and(Net::combines) {
                 // The accumulates are those of earlier calls.
                 true => messages.number(
                     (peer(rank), self.id),

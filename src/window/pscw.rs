@@ -4,7 +4,8 @@
 //! when the operations on the target are complete. It sends the notice earlier in two cases: the
 //! net delivers the notice after the puts, or the message of the operations contains the notice
 //! ([`Parts::close`]). A notice is one atomic on a word of the receiving rank within a node, and
-//! one message otherwise. A window keeps only the groups themselves, and no state for each rank.
+//! one message or one put with an immediate otherwise. A window keeps only the groups themselves,
+//! and no state for each rank.
 //!
 //! A target counts the notices of `complete`, whatever their origins. A notice is therefore never
 //! sent before the target's post. If the wait for the post fails, the epoch of the origin ends, and
@@ -21,7 +22,7 @@ use super::target::{Hold, Target};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::job::{Notified, PROC_NULL, peer};
-use crate::messages::{Close, End, Messages, Posted, PscwNotice};
+use crate::messages::{Close, End, Messages, Posted, PscwNotice, named};
 use crate::sync::pscw_words;
 use crate::sync::words::Words;
 use crate::transport::Lane;
@@ -80,6 +81,16 @@ impl Core {
             target.set_hold(if check { Hold::Started } else { Hold::Open });
         }
         *self.epochs.group_of_start() = Some(targets.iter().map(|&rank| number(rank)).collect());
+        self.parts.starts(targets, check);
+        if !check {
+            // A target may have posted without NOCHECK, and sent a notice. The notice is consumed
+            // here, because it must not count for a later epoch.
+            for &rank in targets {
+                if self.parts.own.exposed.sees_post(number(rank)) == Some(Posted::InWords) {
+                    self.parts.own.exposed.take_post(number(rank));
+                }
+            }
+        }
         // With NOCHECK the targets have posted.
         if check { Ok(()) } else { targets.iter().try_for_each(|&rank| self.parts.post_arrived(rank)) }
     }
@@ -152,7 +163,14 @@ impl Core {
     /// Returns whether it had come.
     #[cold]
     fn skip_post(&self, target: &Target) -> bool {
+        self.expect_late_notices();
         self.parts.own.exposed.skip_post(number(target.rank()), number(self.parts.team.me))
+    }
+
+    /// A wait for notices has failed.
+    #[cold]
+    fn expect_late_notices(&self) {
+        self.parts.job.messages.expect_late_notices(self.parts.id);
     }
 
     /// The epoch at a target is over. The post is consumed after the notice, which the target
@@ -191,7 +209,8 @@ impl Core {
         // `test` in another thread may end the epoch, which is reported as an error.
         let is_over = || self.parts.own.exposed.take_completions(origins) || self.epochs.state().1 == Exposure::Closed;
         let origin = self.parts.single_origin();
-        self.parts.waits("wait", origin, || self.parts.job.progress.until_changed(is_over))?;
+        let waited = self.parts.waits("wait", origin, || self.parts.job.progress.until_changed(is_over));
+        waited.inspect_err(|_| self.expect_late_notices())?;
         self.exposure_ended("wait")
     }
 
@@ -199,10 +218,11 @@ impl Core {
     /// (`MPI_WIN_TEST`).
     pub(crate) fn test(&self) -> Result<bool> {
         self.epochs.check("test", Call::Wait)?;
+        let failed = |_: &Error| self.expect_late_notices();
         let polls = if self.parts.job.wire.net().is_some() { POLLS_OF_TEST } else { 1 };
         let mut done = false;
         for _ in 0..polls {
-            self.parts.job.progress.poll_and_leave()?;
+            self.parts.job.progress.poll_and_leave().inspect_err(failed)?;
             done = self.parts.own.exposed.take_completions(self.epochs.origins.load(Ordering::Relaxed));
             if done {
                 break;
@@ -211,7 +231,7 @@ impl Core {
         if done {
             self.exposure_ended("test")?;
         } else {
-            self.parts.job.progress.look()?;
+            self.parts.job.progress.look().inspect_err(failed)?;
         }
         Ok(done)
     }
@@ -263,10 +283,20 @@ impl Core {
                 return Notified::Sent;
             }
         }
-        let message = Messages::notice(self.parts.id, number(self.parts.team.me), notice);
+        let me = number(self.parts.team.me);
+        // First contact gives the slot by which an immediate names the window at this origin.
+        let target = match self.parts.known(rank) {
+            None if self.parts.job.signals_by_immediates() => self.parts.target("post", rank).ok().flatten(),
+            known => known,
+        };
+        let named = target.and_then(Target::named);
+        let immediate = named.and_then(|place| named::notice(place, me, notice));
         let to = self.parts.team.rank(rank);
-        let message = self.parts.job.messages.behind_answers(peer(to), message);
-        self.parts.job.notify(to, message, notice)
+        let mut message = Messages::notice(self.parts.id, me, notice);
+        if immediate.is_none() {
+            message = self.parts.job.messages.behind_answers(peer(to), message);
+        }
+        self.parts.job.notify(to, message, immediate, notice)
     }
 
     /// Makes a rank reachable, which need not be a target yet.

@@ -76,7 +76,7 @@ impl Until {
     fn checked(core: &Core, tally: TallyRef, rank: u32) -> Until {
         match core.this.upgrade() {
             Some(window) => {
-                let number = last_operation().0;
+                let number = last_operation().number;
                 Until::Checked(Box::new(CheckedOperation { window, tally, number }))
             }
             None => Until::Complete { tally, rank },

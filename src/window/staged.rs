@@ -1,8 +1,9 @@
 //! Long operations over nets on which the target's CPU takes part, through a staging area of the
-//! target (`messages::staging`): accumulates, and puts and gets on dynamic windows. The origin puts
-//! the operands into the area, one staged piece after the other, and a short request for each piece
-//! has the target combine or copy it. Several staged pieces are in flight at the same time. Fetched
-//! bytes replace the operands in the area, and the origin gets them from there.
+//! target (`messages::staging`): accumulates (`Limits::combines`), and over sockets puts and gets
+//! on dynamic windows (`Limits::gathers`). The origin puts the operands into the area, one staged
+//! piece after the other, and a short request for each piece has the target combine or copy it.
+//! Several staged pieces are in flight at the same time. Fetched bytes replace the operands in the
+//! area, and the origin gets them from there.
 
 use std::collections::VecDeque;
 
@@ -113,18 +114,23 @@ impl Parts {
     }
 
     /// The staging area of a target for an operation of `len` bytes, if such operations use one.
-    pub(super) fn area(&self, target: &Target, len: usize) -> Result<Option<&Staging>> {
+    /// `combines`: the operation is an accumulate.
+    pub(super) fn area(&self, target: &Target, len: usize, combines: bool) -> Result<Option<&Staging>> {
         let rank = self.team.rank(target.rank());
         let (by_net, few) = match &target.reach {
-            Reach::Unmapped(Unmapped::Posted(memory)) => (memory.gathers(), MAX_MESSAGES_BEFORE_STAGING),
-            Reach::Unmapped(Unmapped::Dynamic(None)) => (self.gathers_by_address(target), MAX_MESSAGES_BY_ADDRESS),
+            // On windows that are not dynamic, puts and gets are posted instead.
+            Reach::Unmapped(Unmapped::Posted(memory)) => (memory.limits().combines, MAX_MESSAGES_BEFORE_STAGING),
+            Reach::Unmapped(Unmapped::Dynamic(None)) => {
+                let by_net = if combines { self.combines_by_address(target) } else { self.gathers_by_address(target) };
+                (by_net, MAX_MESSAGES_BY_ADDRESS)
+            }
             Reach::Mapped(..) | Reach::Unmapped(_) => return Ok(None),
         };
         if by_net && len > few * self.message_max(target) { self.job.staging(self.id, rank) } else { Ok(None) }
     }
 
     fn long_staged(&self, target: &Target, at: i64, long: &Long<'_>, tally: &TallyRef) -> Result<bool> {
-        let Some(area) = self.area(target, long.len)? else { return Ok(false) };
+        let Some(area) = self.area(target, long.len, long.combine.is_some())? else { return Ok(false) };
         // Such an operation is too long for the message of a delayed lock, so `travels` takes the
         // lock now.
         self.travels(target, long.len)?;

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use transom_fabric::{Keyed, Memory, Peer, RegionKey, Tally, TallyRef};
 
 use super::parts::Parts;
-use crate::directory::Part;
+use crate::directory::{self, Part};
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::job::{Cause, JobCore, Link, peer};
+use crate::messages::named;
 use crate::routes::Actor;
 use crate::sync::words::Words;
 use crate::transport::{self, Lane, Net, NetMemory, NodeMemory, ProcessMemory};
@@ -54,6 +55,11 @@ pub(crate) enum Hold {
 }
 
 impl Hold {
+    /// Whether the target is in the group of `start`.
+    pub(super) fn is_of_start(self) -> bool {
+        matches!(self, Hold::Started | Hold::Open | Hold::Posted)
+    }
+
     /// The state of a number, without [`HELD_BACK`].
     #[inline]
     fn of(number: u8) -> Hold {
@@ -71,6 +77,12 @@ impl Hold {
             11 => Hold::Failed,
             _ => Hold::None,
         }
+    }
+
+    /// Whether this is a lock that its end releases by the target's word.
+    #[inline]
+    pub(super) fn is_lock(self) -> bool {
+        matches!(self, Hold::Shared | Hold::Exclusive | Hold::Biased)
     }
 
     /// The state of a lock before its first operation, if the lock could have been delayed.
@@ -150,6 +162,10 @@ impl Reach {
     }
 }
 
+/// In [`Target::skew`]: immediates can name the window at this target.
+const NAMED: u8 = 1 << 7;
+const _: () = assert!(directory::SLOTS <= named::SLOTS && directory::SLOTS <= u16::MAX as usize);
+
 /// A rank's part of the window, as this rank reaches it. A window has one for each target that it
 /// has accessed, so the struct holds no derivable data: data common to all windows is in the job's
 /// link, data that few windows need is in the window.
@@ -161,6 +177,7 @@ pub(crate) struct Target {
     pub(crate) size: u64,
     /// The window's slot in the target's directory.
     place: u16,
+    /// The part's address modulo 8, and [`NAMED`], which is a multiple of every alignment.
     pub(crate) skew: u8,
     hold: AtomicU8,
     /// The number of the last request that keeps its order.
@@ -190,18 +207,31 @@ impl Target {
             false => elsewhere(parts, job_rank, &part)?,
         };
         parts.import_loopback(rank, &part, &reach)?;
+        let by_immediates = part.is_named && parts.job.signals_by_immediates();
+        let is_named = by_immediates && parts.job.lane(job_rank) == Some(Lane::Net);
         Ok(Target {
             number: peer(rank).0,
             unit: part.unit,
             size: part.size,
             // The conversion does not fail: a directory has fewer slots.
             place: u16::try_from(place).unwrap_or(u16::MAX),
-            skew: part.skew,
+            skew: part.skew | if is_named { NAMED } else { 0 },
             hold: AtomicU8::new(Hold::None as u8),
             order: AtomicU32::new(0),
             reach,
             tally: Tally::within(&parts.targets.tally),
         })
+    }
+
+    /// The window's slot in the target's directory.
+    #[inline]
+    fn slot(&self) -> usize {
+        usize::from(self.place)
+    }
+
+    /// The number by which immediates name the window at a target of another node, if they can.
+    pub(super) fn named(&self) -> Option<u32> {
+        (self.skew & NAMED != 0).then_some(u32::from(self.place))
     }
 
     /// Its number in the window's group.
@@ -300,6 +330,18 @@ impl Target {
         self.tally.only_puts() && self.follows_puts(parts)
     }
 
+    /// Whether the release of the target's lock arrives after all operations in flight to the
+    /// target.
+    pub(super) fn orders_release(&self, parts: &Parts) -> bool {
+        match (&self.reach, parts.control) {
+            (_, Actor::Cpu) => self.orders_messages(parts),
+            (Reach::Unmapped(Unmapped::Posted(memory)), Actor::Nic | Actor::Both) => {
+                self.tally.only_puts() && memory.limits().amos_ordered
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the net delivers a message to the target after the puts that were posted before it.
     pub(super) fn follows_puts(&self, parts: &Parts) -> bool {
         match &self.reach {
@@ -327,7 +369,7 @@ impl Target {
     /// The target's control words, through the link to its rank.
     #[inline(always)]
     pub(super) fn words_of<'t>(&self, parts: &Parts, link: &'t Link) -> Option<Words<'t>> {
-        Some(Words::at(link.block()?, parts.job.block.words_at(usize::from(self.place))))
+        Some(Words::at(link.block()?, parts.job.block.words_at(self.slot())))
     }
 
     /// How this rank changes the target's control words.
@@ -338,7 +380,7 @@ impl Target {
             (None, Actor::Cpu) => Control::Messages,
             (None, Actor::Nic | Actor::Both) => {
                 let block = parts.job.block_by_net(parts.team.rank(self.rank()))?;
-                Control::Post(block, parts.job.block.words_at(usize::from(self.place)) as u64)
+                Control::Post(block, parts.job.block.words_at(self.slot()) as u64)
             }
         })
     }

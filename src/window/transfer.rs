@@ -112,6 +112,13 @@ pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target, parts:
     memory.gathers() && may_share(target, len, parts)
 }
 
+/// Whether an accumulate of `len` bytes, which is sent as a message in any case, is kept: as
+/// [`may_gather`], or because its message can end the epoch too.
+pub(super) fn may_combine(target: &Target, len: usize, parts: &Parts) -> bool {
+    may_share(target, len, parts)
+        || target.ends_by_message(parts) && target.tally.idle() && (1..=MAX_ENDING_BYTES).contains(&len)
+}
+
 #[inline(always)]
 fn may_share(target: &Target, len: usize, parts: &Parts) -> bool {
     shares(target, len) || (1..=MAX_GATHERED_BYTES).contains(&len) && target.ends_by_message(parts)
@@ -122,12 +129,6 @@ fn shares(target: &Target, len: usize) -> bool {
     target.tally.is_busy() && (1..=MAX_GATHERED_BYTES).contains(&len)
 }
 
-/// Whether an accumulate of `len` bytes, which is sent as a message in any case, is kept because
-/// its message can end the epoch too.
-pub(super) fn may_end_alone(target: &Target, len: usize, parts: &Parts) -> bool {
-    target.ends_by_message(parts) && target.tally.idle() && (1..=MAX_ENDING_BYTES).contains(&len)
-}
-
 /// Whether the message of a small operation may also end the open epoch. The message of a get must
 /// not carry the signal of a fence, because the data arrives after the signal.
 fn may_close(target: &Target, small: &Small<'_>) -> bool {
@@ -136,15 +137,24 @@ fn may_close(target: &Target, small: &Small<'_>) -> bool {
 
 impl Parts {
     /// [`may_gather`] for a target of a dynamic window that performs small operations itself.
-    pub(super) fn may_gather_by_address(&self, target: &Target, len: usize) -> bool {
+    fn may_gather_by_address(&self, target: &Target, len: usize) -> bool {
         may_share(target, len, self) && self.gathers_by_address(target)
     }
 
     /// Whether a target of a dynamic window is reached over a net on which small operations share
     /// messages.
     pub(super) fn gathers_by_address(&self, target: &Target) -> bool {
+        self.is_by_address(target, Net::gathers)
+    }
+
+    /// [`Parts::gathers_by_address`] for accumulates.
+    pub(super) fn combines_by_address(&self, target: &Target) -> bool {
+        self.is_by_address(target, Net::combines)
+    }
+
+    fn is_by_address(&self, target: &Target, has: fn(&Net) -> bool) -> bool {
         matches!(target.reach, Reach::Unmapped(Unmapped::Dynamic(None)))
-            && self.job.wire.net().is_some_and(Net::gathers)
+            && self.job.wire.net().is_some_and(has)
             && self.job.lane(self.team.rank(target.rank())) == Some(Lane::Net)
     }
 

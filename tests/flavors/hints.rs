@@ -7,7 +7,7 @@ use transom_harness::{Outcome, ensure, one_node, same, step};
 use super::memory::Block;
 
 /// Every hint with its default.
-const DEFAULTS: [(&str, &str); 12] = [
+const DEFAULTS: [(&str, &str); 13] = [
     ("no_locks", "false"),
     ("accumulate_ordering", "rar,raw,war,waw"),
     ("accumulate_ops", "same_op_no_op"),
@@ -20,10 +20,11 @@ const DEFAULTS: [(&str, &str); 12] = [
     ("transom_huge_pages", "false"),
     ("transom_model", "unified"),
     ("transom_atomics", "auto"),
+    ("transom_notify", "auto"),
 ];
 
 /// Values other than the defaults, and whether they may change while a window lives.
-const OTHERS: [(&str, &str, bool); 9] = [
+const OTHERS: [(&str, &str, bool); 10] = [
     ("no_locks", "true", true),
     ("accumulate_ordering", "rar,waw", true),
     ("accumulate_ops", "same_op", true),
@@ -33,10 +34,11 @@ const OTHERS: [(&str, &str, bool); 9] = [
     ("mpi_accumulate_granularity", "8", false),
     ("mpi_minimum_alignment", "64", false),
     ("transom_atomics", "cpu", false),
+    ("transom_notify", "device", false),
 ];
 
 /// Values that are refused.
-const BAD: [(&str, &str); 15] = [
+const BAD: [(&str, &str); 16] = [
     ("no_locks", "yes"),
     ("accumulate_ordering", "rar,none"),
     ("accumulate_ordering", "wwr"),
@@ -52,6 +54,7 @@ const BAD: [(&str, &str); 15] = [
     ("transom_huge_pages", "2M"),
     ("transom_model", "both"),
     ("transom_atomics", "gpu"),
+    ("transom_notify", "nic"),
 ];
 
 fn make(world: &Job, flavor: Flavor, info: &Info) -> transom::Result<RawWindow> {

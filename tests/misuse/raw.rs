@@ -33,8 +33,8 @@ pub(crate) fn shared(world: &Job) -> Outcome {
 fn table(job: &Job, flavor: Flavor) -> Outcome {
     let fixture = Fixture::new(job, flavor)?;
     for (turn, state) in STATES.into_iter().enumerate() {
-        if fixture.size == 1 && matches!(state, State::Lock | State::LockPosted) {
-            // This rank is the only one that can be locked.
+        if fixture.size == 1 && matches!(state, State::Lock | State::LockPosted | State::FencePosted) {
+            // This rank is the only one that can be locked or accessed.
             continue;
         }
         if one_sided(&fixture, state) && fixture.me != 0 {
@@ -59,7 +59,13 @@ fn table(job: &Job, flavor: Flavor) -> Outcome {
 /// Whether only the first rank can be in the state, while the others make the calls of its
 /// partners.
 fn one_sided(fixture: &Fixture, state: State) -> bool {
-    fixture.size > 1 && matches!(state, State::Start | State::LockPosted)
+    fixture.size > 1 && matches!(state, State::Start | State::LockPosted | State::FencePosted)
+}
+
+/// Whether the state has an exposure epoch of `post`.
+fn is_posted(state: State) -> bool {
+    use State::{FencePosted, FencedPosted, LockPosted, Posted, StartPosted};
+    matches!(state, Posted | FencedPosted | FencePosted | LockPosted | StartPosted)
 }
 
 /// Every call that the state forbids, each followed by a legal one.
@@ -94,10 +100,10 @@ fn allowed(fixture: &Fixture, state: State) -> Outcome {
         State::LockAll | State::Lock | State::LockPosted => fixture.read(fixture.next).and(Ok(win.flush_all()?))?,
         // In a job of one rank the target's post comes later.
         State::Start if fixture.size == 1 => {}
-        State::Fence | State::Start | State::StartPosted => fixture.read(fixture.next)?,
+        State::Fence | State::FencePosted | State::Start | State::StartPosted => fixture.read(fixture.next)?,
         State::Posted | State::FencedPosted | State::Freed => {}
     }
-    if matches!(state, State::Posted | State::FencedPosted | State::LockPosted | State::StartPosted) {
+    if is_posted(state) {
         same("the exposure epoch has ended", &win.test()?, &false)?;
     }
     Ok(())
@@ -105,15 +111,15 @@ fn allowed(fixture: &Fixture, state: State) -> Outcome {
 
 fn enter(job: &Job, fixture: &Fixture, state: State) -> Outcome {
     let win = &fixture.win;
-    if matches!(state, State::Fenced | State::Fence | State::FencedPosted) {
+    if matches!(state, State::Fenced | State::Fence | State::FencedPosted | State::FencePosted) {
         win.fence(Assert::NONE)?;
     }
-    if matches!(state, State::Posted | State::FencedPosted | State::LockPosted | State::StartPosted) {
+    if is_posted(state) {
         win.post(&[fixture.before], Assert::NONE)?;
     }
     match state {
         State::Closed | State::Fenced | State::Posted | State::FencedPosted => {}
-        State::Fence => fixture.read(fixture.next)?,
+        State::Fence | State::FencePosted => fixture.read(fixture.next)?,
         State::LockAll => win.lock_all(Assert::NONE)?,
         State::Lock | State::LockPosted => win.lock(Lock::Exclusive, fixture.next, Assert::NONE)?,
         State::LockOwn => win.lock(Lock::Exclusive, fixture.me, Assert::NONE)?,
@@ -156,10 +162,10 @@ fn leave(job: &Job, fixture: &Fixture, state: State) -> Outcome {
     {
         win.complete()?;
     }
-    if matches!(state, State::Posted | State::FencedPosted | State::LockPosted | State::StartPosted) {
+    if is_posted(state) {
         win.wait()?;
     }
-    if state == State::FencedPosted {
+    if matches!(state, State::FencedPosted | State::FencePosted) {
         win.fence(Assert::NOSUCCEED)?;
     }
     Ok(())
@@ -168,6 +174,9 @@ fn leave(job: &Job, fixture: &Fixture, state: State) -> Outcome {
 /// The calls of the other ranks while only the first one is in the state.
 fn other_side(job: &Job, fixture: &Fixture, state: State) -> Outcome {
     let (target, origin) = (fixture.before == 0, fixture.next == 0);
+    if state == State::FencePosted {
+        fixture.win.fence(Assert::NONE)?;
+    }
     if state == State::Start && target {
         fixture.win.post(&[0], Assert::NONE)?;
     }
@@ -176,9 +185,12 @@ fn other_side(job: &Job, fixture: &Fixture, state: State) -> Outcome {
     if state == State::Start && target {
         fixture.win.wait()?;
     }
-    if state == State::LockPosted && origin {
+    if matches!(state, State::LockPosted | State::FencePosted) && origin {
         fixture.win.start(&[0], Assert::NONE)?;
         fixture.win.complete()?;
+    }
+    if state == State::FencePosted {
+        fixture.win.fence(Assert::NOSUCCEED)?;
     }
     Ok(())
 }

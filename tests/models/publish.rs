@@ -34,6 +34,14 @@ pub(crate) fn stores_become_public(world: &Job) -> Outcome {
             fixture.store(0, value);
             fixture.win.unlock_all()
         })?;
+        // The fence waits for nobody, so the ranks may call it at different times.
+        if !fixture.is_owner() {
+            fixture.win.fence(Assert::NOPRECEDE | Assert::NOSUCCEED)?;
+        }
+        passive(fixture, "a fence that waits for nobody", false, &|fixture, value| {
+            fixture.store(0, value);
+            fixture.win.fence(Assert::NOPRECEDE | Assert::NOSUCCEED)
+        })?;
         let value = fixture.next_turn()?;
         let mut seen = 0;
         if fixture.is_owner() {

@@ -13,7 +13,7 @@ use super::{Fixture, OWNER, under_both_models};
 pub(crate) fn puts_become_private(world: &Job) -> Outcome {
     under_both_models(world, |fixture| {
         type Refresh = fn(&RawWindow) -> transom::Result<()>;
-        let ways: [(&str, Refresh, Refresh); 5] = [
+        let ways: [(&str, Refresh, Refresh); 6] = [
             (
                 "sync",
                 |win| {
@@ -26,6 +26,8 @@ pub(crate) fn puts_become_private(world: &Job) -> Outcome {
             ("lock of another rank", |win| win.lock(Lock::Exclusive, 0, Assert::NONE), |win| win.unlock(0)),
             ("lock_all", |win| win.lock_all(Assert::NONE), |win| win.unlock_all()),
             ("lock_all without a check", |win| win.lock_all(Assert::NOCHECK), |win| win.unlock_all()),
+            // The fence waits for nobody, so the other rank may call it later.
+            ("a fence that waits for nobody", |win| win.fence(Assert::NOPRECEDE | Assert::NOSUCCEED), |_| Ok(())),
         ];
         for (what, refresh, end) in ways {
             for accumulate in [false, true] {
@@ -47,6 +49,8 @@ pub(crate) fn puts_become_private(world: &Job) -> Outcome {
                     refresh(&fixture.win)?;
                     same(&format!("private after {what}"), &fixture.load(0), &value)?;
                     end(&fixture.win)?;
+                } else if what == "a fence that waits for nobody" {
+                    refresh(&fixture.win)?;
                 }
             }
         }

@@ -3,8 +3,8 @@
 //! has changed, while the origin may still be in the call. `tests/sim_notify.rs` includes this file
 //! too.
 
-use transom::{Actor, BasicType, Datatype, Job, Notice, Op, Window};
-use transom_harness::Outcome;
+use transom::{Actor, BasicType, Datatype, Info, Job, Notice, Op, Window};
+use transom_harness::{Outcome, step};
 
 use crate::support::byte_window::{ByteWindow, Notified, Shape, disciplines};
 
@@ -66,10 +66,12 @@ const CALLS: [Notified; 6] = [
     Notified::Get,
 ];
 
-/// All operations, lengths and layouts, in windows of every flavor.
-pub(crate) fn data_first(world: &Job, lengths: &[usize], step: &dyn Fn(String)) -> Outcome {
+/// All operations, lengths and layouts, in windows of every flavor. `notify`: the hint
+/// `transom_notify`.
+pub(crate) fn data_first(world: &Job, lengths: &[usize], notify: &str, step: &dyn Fn(String)) -> Outcome {
     let room = 3 * lengths.iter().max().copied().unwrap_or(0);
     for (flavor, info) in disciplines(world) {
+        let info = info.with("transom_notify", notify);
         let Some(win) = ByteWindow::new(world, flavor, room * WORD, &info)? else { continue };
         win.raw().set_num_notify(2)?;
         let mut ring = Ring { world, win, own: vec![0; room], next: vec![0; room], round: 0 };
@@ -162,12 +164,12 @@ impl Ring<'_> {
 
 /// Several long puts in flight together: after an increase of the counter by `k`, at least `k` of
 /// them are complete.
-pub(crate) fn in_flight(world: &Job, len: usize, step: &dyn Fn(String)) -> Outcome {
+pub(crate) fn in_flight(world: &Job, len: usize, notify: &str, step: &dyn Fn(String)) -> Outcome {
     const PUTS: usize = 6;
     const ROUNDS: usize = 4;
     let (me, size) = (world.rank(), world.size());
     let (next, before) = ((me + 1) % size, (me + size - 1) % size);
-    let win = Window::<u64>::allocate(world, PUTS * len)?;
+    let win = Window::<u64>::allocate_with(world, PUTS * len, &Info::new().with("transom_notify", notify))?;
     win.set_num_notify(2)?;
     let of = |rank: usize, round: usize, put: usize| vec![value(rank, round as u64, put); len];
     win.lock_all(|epoch| {
@@ -200,4 +202,14 @@ pub(crate) fn in_flight(world: &Job, len: usize, step: &dyn Fn(String)) -> Outco
     })?;
     world.barrier()?;
     Ok(win.free()?)
+}
+
+/// [`data_first`] and [`in_flight`] where the target's CPU counts, and where the device counts.
+#[allow(dead_code)] // tests/sim_notify.rs has tests of its own
+pub(crate) fn counted_by(world: &Job) -> Outcome {
+    for notify in ["cpu", "device"] {
+        data_first(world, &[1, 3000], notify, &|what| step(what))?;
+        in_flight(world, 100, notify, &|what| step(what))?;
+    }
+    Ok(())
 }

@@ -10,11 +10,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use transom::Job;
 use transom::bootstrap::counted::{Counted, RequestCounts};
 use transom::bootstrap::local::Board;
+use transom::{Assert, Job, Lock, RawWindow};
 use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimNet, SimOptions};
-use transom_fabric::{Coherence, Peer};
+use transom_fabric::{Coherence, Immediates, Peer};
 
 #[allow(unused_imports)] // some programs do not name it
 pub(crate) use transom_harness::{Outcome, gathered, same};
@@ -224,6 +224,36 @@ pub(crate) fn like_sockets(gathers: bool, ordered: bool) -> SimOptions {
     SimOptions { amo: SimAmo::None, message_max: 1024, passive_target: false, delivery, ..calm() }
 }
 
+/// [`like_sockets`] where puts and gets are always posted, and only accumulates share messages, as
+/// over verbs.
+pub(crate) fn combining(ordered: bool) -> SimOptions {
+    let net = like_sockets(false, ordered);
+    SimOptions { delivery: SimDelivery { combines: true, ..net.delivery }, ..net }
+}
+
+/// The default net with these atomics.
+pub(crate) fn net_with(amo: SimAmo) -> SimOptions {
+    SimOptions { amo, ..SimOptions::default() }
+}
+
+/// Waits for operations in flight without posting one.
+pub(crate) fn complete_all(win: &RawWindow) -> transom::Result<()> {
+    win.lock_all(Assert::NOCHECK)?;
+    win.flush_all()?;
+    win.unlock_all()
+}
+
+/// Makes first contact with the ranks whose words a test changes, and with the master.
+pub(crate) fn contact(win: &RawWindow, ranks: &[usize]) -> transom::Result<()> {
+    for &rank in ranks {
+        win.lock(Lock::Shared, rank, Assert::NONE)?;
+        win.unlock(rank)?;
+    }
+    win.lock_all(Assert::NONE)?;
+    win.unlock_all()?;
+    complete_all(win)
+}
+
 /// Nets that differ in every property on which a protocol could rely, then three within the limits
 /// of Slingshot, and two like verbs.
 pub(crate) fn nets() -> impl Iterator<Item = SimOptions> {
@@ -247,7 +277,8 @@ pub(crate) fn like_verbs(seed: u64) -> SimOptions {
         ordered: true,
         amos_ordered: true,
         amos_in_order: true,
-        immediates: true,
+        immediates: Immediates::ALL,
+        combines: true,
         holds: true,
         ..SimDelivery::default()
     };
@@ -277,9 +308,10 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
             slots: None,
             ordered: seed % 3 != 1,
             gathers: (seed / 2).is_multiple_of(2),
+            combines: seed.is_multiple_of(3),
             amos_ordered: !(seed / 2).is_multiple_of(3),
             amos_in_order: (seed / 4) % 2 == 1,
-            immediates: seed % 4 == 3,
+            immediates: if seed % 4 == 3 { Immediates::ALL } else { Immediates::NONE },
             without_immediates: None,
             answers_wait: Duration::from_secs(seed % 2),
             holds: seed % 5 == 2,

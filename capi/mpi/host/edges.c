@@ -18,6 +18,7 @@
 #include "edges_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* --- waits in turns (src/turns.rs) ------------------------------------------------------------ */
 
@@ -41,6 +42,34 @@ static int receive_and_await(int code, MPI_Request *sent, void *buf, int count, 
     const int received = transom_turns_receive(buf, count, datatype, source, tag, comm, status);
     code = transom_turns_await(sent, MPI_STATUS_IGNORE);
     return received == MPI_SUCCESS ? code : received;
+}
+
+/* The data of a send as MPI_PACKED, and the host's function that sends it. */
+struct packed {
+    void *data;
+    int len;
+    int (*isend)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+};
+
+/* Packs the data of a send. Returns 0 if the host can't, for example for want of memory. The
+ * arguments were checked. The caller frees `data`. */
+static int packed(struct packed *copy, const void *buf, int count, MPI_Datatype datatype, int dest, MPI_Comm comm) {
+    static int (*pack)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
+    static int (*pack_size)(int, MPI_Datatype, MPI_Comm, int *);
+    static int (*isend)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+    if (!isend) {
+        *(void **)&pack = host_function("PMPI_Pack");
+        *(void **)&pack_size = host_function("PMPI_Pack_size");
+        *(void **)&isend = host_function("PMPI_Isend");
+    }
+    int room = 0;
+    *copy = (struct packed){NULL, 0, isend};
+    if (dest != MPI_PROC_NULL && (pack_size(count, datatype, comm, &room) != MPI_SUCCESS || room < 0)) return 0;
+    copy->data = malloc(room > 0 ? (size_t)room : 1);
+    if (!copy->data) return 0;
+    if (room == 0 || pack(buf, count, datatype, copy->data, room, &copy->len, comm) == MPI_SUCCESS) return 1;
+    free(copy->data);
+    return 0;
 }
 
 #define LIST(...) __VA_ARGS__
@@ -67,6 +96,21 @@ static int receive_and_await(int code, MPI_Request *sent, void *buf, int count, 
         if (!transom_turns_check(recvbuf, (int)recvcount, recvtype, source, recvtag, comm, &failed)) return failed;         \
         return receive_and_await(begin(sendbuf, sendcount, sendtype, dest, sendtag, comm, &request), &request,              \
                                  recvbuf, (int)recvcount, recvtype, source, recvtag, comm, status);                         \
+    }
+/* MPI_Sendrecv_replace in turns. The packed copy of the data matches the receive's type (MPI-4.1
+ * section 5.2). Without memory for the copy the host makes the call. */
+#define SENDRECV_REPLACE_IN_TURNS                                                                                           \
+    if (transom_turns_for_message() && count == (int)count) {                                                               \
+        struct packed copy;                                                                                                 \
+        int failed;                                                                                                         \
+        if (!transom_turns_check(buf, (int)count, datatype, source, recvtag, comm, &failed)) return failed;                 \
+        if (packed(&copy, buf, (int)count, datatype, dest, comm)) {                                                         \
+            MPI_Request request = MPI_REQUEST_NULL;                                                                         \
+            const int begun = copy.isend(copy.data, copy.len, MPI_PACKED, dest, sendtag, comm, &request);                   \
+            const int code = receive_and_await(begun, &request, buf, (int)count, datatype, source, recvtag, comm, status);  \
+            free(copy.data);                                                                                                \
+            return code;                                                                                                    \
+        }                                                                                                                   \
     }
 /* Repeats a test that sets `flag` when the wait is over. The test does not set `flag` if the host
  * has reported an error; if the error handler returns, MPICH 5 returns MPI_SUCCESS. */

@@ -319,7 +319,8 @@
     SENDRECV(Sendrecv_replace##suffix,                                                            \
         (void *buf, N count, MPI_Datatype datatype, int dest, int sendtag, int source,            \
             int recvtag, MPI_Comm comm, MPI_Status *status),                                      \
-        (buf, count, datatype, dest, sendtag, source, recvtag, comm, status), ,                   \
+        (buf, count, datatype, dest, sendtag, source, recvtag, comm, status),                     \
+        SENDRECV_REPLACE_IN_TURNS,                                                                \
         lends_replaced(buf, count, datatype, dest, source))                                       \
     ISENDRECV(Isendrecv##suffix,                                                                  \
         (const void *sendbuf, N sendcount, MPI_Datatype sendtype, int dest, int sendtag,          \

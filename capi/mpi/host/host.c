@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(MPI_Win) == TRANSOM_HANDLE && sizeof(MPI_Comm) == TRANSOM_HANDLE, "handles");
 _Static_assert(sizeof(MPI_Datatype) == TRANSOM_HANDLE && sizeof(MPI_Op) == TRANSOM_HANDLE, "handles");
@@ -355,6 +356,23 @@ void host_at_exit(void (*stop)(void)) {
     /* If the C library refuses it, the threads that it would stop end with the process. */
     (void)atexit(stop);
 }
+
+/* The process whose exit status must not be 0. */
+static pid_t failed;
+
+static void fail(int status, void *unused) {
+    (void)unused;
+    if (status || failed != getpid()) return;
+    (void)fflush(0);
+    _exit(EXIT_FAILURE);
+}
+
+/* Registered before the program's own functions for its end, and so called after them. If the C
+ * library refuses it, the status stays as it is. */
+__attribute__((constructor)) static void watch_exit(void) { (void)on_exit(fail, 0); }
+
+/* Has this process exit with status 1 if the program exits with 0. A child of `fork` does not. */
+void host_fail_exit(void) { failed = getpid(); }
 
 /* --- datatypes -------------------------------------------------------------------------------- */
 

@@ -65,7 +65,8 @@ TRANSOM_NOTIFY_OPERATIONS(, int)
 TRANSOM_NOTIFY_OPERATIONS(_c, MPI_Count)
 
 /* Sets the number of counters of this process, which may differ from that of other processes, and
- * zeroes all counters of the window. Collective. */
+ * zeroes all counters of the window. Collective. The key transom_notify (auto, cpu, device) of the
+ * window's info at creation says what hardware adds to counters between nodes. */
 TRANSOM_NOTIFY(Win_set_num_notify, (MPI_Win win, MPI_Info info, int number))
 /* The number of counters of a process. */
 TRANSOM_NOTIFY(Win_get_num_notify, (MPI_Win win, int target, int *number))

@@ -9,14 +9,14 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use transom::{Job, diagnostics};
+use transom::{ErrorKind, Job, JobError, diagnostics};
 
 use crate::boot::{GIVEN_UP, HostBootstrap};
 use crate::errors::{Failure, Outcome};
 use crate::host::{
     Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_set_errhandler, host_Comm_size,
     host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_call_at_end, host_ends_with_barrier,
-    host_gather_lengths, host_has_opencoarrays, host_present,
+    host_fail_exit, host_gather_lengths, host_has_opencoarrays, host_present,
 };
 use crate::process::{self, Process};
 use crate::{accesses, edges, identity, members, outliving, polls, proxies, report, turns, types, windows};
@@ -208,6 +208,11 @@ fn leave() {
 fn finish(left: transom::Result<()>) {
     if let Err(error) = left {
         diagnostics::error("transom::mpi", &format_args!("leaving the job failed: {error:#}"));
+        // An MPI program has no error of MPI_Finalize to return from its `main`.
+        if matches!(error.kind(), ErrorKind::Job(JobError::Conflicts { .. })) {
+            // SAFETY: the call takes nothing.
+            unsafe { host_fail_exit() };
+        }
     }
 }
 

@@ -41,6 +41,7 @@
 //! (`FI_RMA_EVENT`).
 
 mod atomics;
+mod carrying;
 #[allow(unsafe_code)]
 mod domain;
 #[doc(hidden)]
@@ -85,6 +86,7 @@ mod strangers;
 #[allow(unsafe_code)]
 pub mod sys;
 
+pub use carrying::Carrying;
 pub use domain::{OfiDomain, OfiRegion};
 pub use library::SONAME;
 pub use offer::Offer;
@@ -92,4 +94,3 @@ pub use opening::{OfiOptions, PassiveProbe};
 pub use port::OfiPort;
 pub use provider::{PREFERRED, ProviderInfo, providers};
 pub use remote::OfiRemote;
-pub use rules::Carrying;

@@ -24,9 +24,11 @@ pub(crate) struct NicCriteria<'c> {
     pub(crate) granted: Option<&'c str>,
     /// The user's list.
     pub(crate) devices: &'c str,
-    /// The place of this process, by which processes are distributed over equally good devices;
-    /// `None`: all use the first of these.
+    /// The place of this process, by which processes are distributed over equally good devices.
     pub(crate) place: Option<&'c Place>,
+    /// Whether processes are distributed over equally good devices that the user has not joined by
+    /// `+`. Otherwise all processes use the first of these devices.
+    pub(crate) distributed: bool,
 }
 
 impl Devices {
@@ -73,7 +75,9 @@ impl NicCriteria<'_> {
             return Err(format!("no device can be used: {}", all.join("; ")));
         }
         let nodes: Vec<_> = equal.iter().map(|&at| offered[at].numa_node).collect();
-        Ok(equal[self.place.map_or(0, |place| place.share(&nodes))])
+        let is_joined = best.is_some_and(|&place| devices.is_one_network(place));
+        let place = self.place.filter(|_| self.distributed || is_joined);
+        Ok(equal[place.map_or(0, |place| place.share(&nodes))])
     }
 }
 
@@ -97,11 +101,24 @@ mod tests {
     /// Shows T3.
     #[test]
     fn ranks_are_distributed_over_the_near_devices() {
-        let of = |place: Option<Place>| NicCriteria { place: place.as_ref(), ..NicCriteria::default() }.choose(&four());
-        assert_eq!([0, 1, 2].map(|rank| of(Some(place(1, rank)))), [Ok(2), Ok(3), Ok(2)]);
+        let of = |place: Place| {
+            NicCriteria { place: Some(&place), distributed: true, ..NicCriteria::default() }.choose(&four())
+        };
+        assert_eq!([0, 1, 2].map(|rank| of(place(1, rank))), [Ok(2), Ok(3), Ok(2)]);
         let unbound = |rank| Place { near: Nodes(3), before: vec![Nodes(3); rank] };
-        assert_eq!([0, 1, 2, 3, 4].map(|rank| of(Some(unbound(rank)))), [Ok(0), Ok(1), Ok(2), Ok(3), Ok(0)]);
-        assert_eq!(of(None), Ok(0), "not distributed");
+        assert_eq!([0, 1, 2, 3, 4].map(|rank| of(unbound(rank))), [Ok(0), Ok(1), Ok(2), Ok(3), Ok(0)]);
+    }
+
+    /// Devices of RDMA, whose networks may not be connected: `verbs;ofi_rxm`.
+    /// Shows T3.
+    #[test]
+    fn ranks_are_distributed_over_other_devices_if_the_user_joins_them() {
+        let of = |devices, rank| {
+            NicCriteria { devices, place: Some(&place(1, rank)), ..NicCriteria::default() }.choose(&four())
+        };
+        assert_eq!([0, 1].map(|rank| of("", rank)), [Ok(0), Ok(0)], "not distributed");
+        assert_eq!([0, 1, 2].map(|rank| of("cxi1+cxi2+cxi3", rank)), [Ok(2), Ok(3), Ok(2)]);
+        assert_eq!([0, 1].map(|rank| of("cxi0,cxi2+cxi3", rank)), [Ok(0), Ok(0)], "one device is preferred");
     }
 
     /// `TRANSOM_NET_DEVICES`.
@@ -109,7 +126,8 @@ mod tests {
     #[test]
     fn the_users_list_decides() {
         let of = |devices, rank| {
-            NicCriteria { devices, place: Some(&place(0, rank)), ..NicCriteria::default() }.choose(&four())
+            let place = place(0, rank);
+            NicCriteria { devices, place: Some(&place), distributed: true, ..NicCriteria::default() }.choose(&four())
         };
         assert_eq!([of("cxi3,cxi0", 0), of("cxi3,cxi0", 1)], [Ok(3), Ok(3)]);
         assert_eq!([of("^cxi0", 0), of("^cxi0", 1)], [Ok(1), Ok(1)]);
@@ -136,7 +154,7 @@ mod tests {
     fn only_devices_that_the_launcher_granted_are_used() {
         let of = |granted, rank| {
             let place = Place { before: vec![Nodes(0); rank], ..Place::default() };
-            NicCriteria { granted, place: Some(&place), ..NicCriteria::default() }.choose(&four())
+            NicCriteria { granted, place: Some(&place), distributed: true, ..NicCriteria::default() }.choose(&four())
         };
         assert_eq!([0, 1, 2].map(|rank| of(Some("cxi1,cxi3"), rank)), [Ok(1), Ok(3), Ok(1)]);
         let error = of(Some("cxi9"), 0).expect_err("none of these");

@@ -6,8 +6,9 @@
 //! among the ranks of the job: an origin has at most its *share* of unread entries there. The
 //! target states the share in its address. A table in the target's registered memory has the number
 //! of notices that the target has taken from each origin. An origin counts the notices that it has
-//! sent. When half of its share is used, the origin reads its word of the table. Over a device the
-//! target's CPU takes no part in the read. The target need not know how to reach the origin.
+//! sent. When half of its share is used, the origin reads its word of the table. If the device
+//! performs reads (`cxi`), the target's CPU takes no part in the read. The target need not know how
+//! to reach the origin.
 //!
 //! **Failures.** A notice whose put has failed is subtracted from the origin's count, because the
 //! target will not count the notice. If the notice has arrived nevertheless, the target's count may
@@ -20,8 +21,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use transom_fabric::{FabricError, Fault, Handler, Immediate, Memory, Peer, PeerMap};
+use transom_fabric::{FabricError, Fault, Handler, Immediate, Immediates, Memory, Peer, PeerMap};
 
+use crate::carrying::Entry;
 use crate::endpoint::{Endpoint, Registration};
 use crate::remote::OfiRemote;
 
@@ -37,6 +39,8 @@ const WORD: usize = size_of::<u64>();
 #[derive(Debug)]
 pub(crate) struct Notices {
     me: Peer,
+    /// The data of an entry.
+    entry: Entry,
     /// Most unread notices of an origin at this process.
     share: u64,
     peers: PeerMap<(Peer, Arc<Line>)>,
@@ -83,12 +87,23 @@ pub(crate) fn share(entries: usize, ranks: usize) -> Option<u64> {
 
 impl Notices {
     /// The notices of rank `me` of `ranks`, of which each has this share in the queues of `me`.
-    pub(crate) fn new(endpoint: &Endpoint, me: Peer, ranks: usize, share: u64) -> Result<Notices, FabricError> {
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        me: Peer,
+        (ranks, share): (usize, u64),
+        entry: Entry,
+    ) -> Result<Notices, FabricError> {
         let taken = Memory::private(ranks.max(1) * WORD);
         // SAFETY: the memory is a field that drops after its registration.
         let registration = unsafe { endpoint.register(taken.as_ptr(), taken.len()) }?;
         let (peers, taking) = (PeerMap::new(), Mutex::default());
-        Ok(Notices { me, share, peers, taking, registration, taken })
+        Ok(Notices { me, entry, share, peers, taking, registration, taken })
+    }
+
+    /// The immediates of a provider whose writes follow earlier writes of at most `follow` bytes,
+    /// for puts of at most `longest` bytes.
+    pub(crate) fn immediates(&self, follow: usize, longest: usize) -> Immediates {
+        Immediates { bits: self.entry.bits(), follow: if follow < longest { follow } else { usize::MAX } }
     }
 
     /// The table for peers. `addresses`: peers address regions by addresses.
@@ -125,14 +140,13 @@ impl Notices {
 
     /// The data of an entry.
     pub(crate) fn data(&self, immediate: Immediate) -> u64 {
-        u64::from(self.me.0) << 32 | u64::from(immediate.number())
+        self.entry.data(self.me, immediate)
     }
 
     /// Hands the notice of an entry to the handler. Returns false if no rank of the job has sent
     /// it.
     pub(crate) fn arrived(&self, data: u64, handler: &impl Handler) -> bool {
-        let [from, number] = [data >> 32, data & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or(0));
-        let (from, Some(immediate)) = (Peer(from), Immediate::new(number)) else { return false };
+        let Some((from, immediate)) = self.entry.parsed(data) else { return false };
         let at = from.index() * WORD;
         if at >= self.taken.len() {
             return false;

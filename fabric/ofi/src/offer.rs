@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use transom_fabric::{KeyChoice, KeyRange};
 
 use crate::library::Info;
-use crate::{rules, sys};
+use crate::sys;
 
 /// The attributes that a provider states.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub struct Offer {
     pub receives: usize,
     /// Order kept between operations on one peer, as bits (man fi_endpoint).
     pub order: u64,
+    /// A write follows earlier writes of at most this many bytes, if the order says that it
+    /// follows.
+    pub follow: usize,
     /// The bytes of remote CQ data that an operation can carry.
     pub data: usize,
     /// The registration mode bits (man fi_mr).
@@ -77,6 +80,8 @@ impl Offer {
             transfer: info.endpoint().max_msg_size,
             receives: info.receive().size,
             order: info.order(),
+            // Those of reads after writes, writes after reads, and writes after writes.
+            follow: info.endpoint().max_order[2],
             data: domain.cq_data_size,
             mr_mode: domain.mr_mode,
             key_bytes: domain.mr_key_size,
@@ -89,9 +94,9 @@ impl Offer {
         self.order & sys::FI_ORDER_SAW != 0
     }
 
-    /// Whether puts can carry notices, which arrive after all earlier puts.
-    pub(crate) fn can_carry(&self) -> bool {
-        self.data >= rules::DATA && self.order & (sys::FI_ORDER_WAW | sys::FI_ORDER_RMA_WAW) != 0
+    /// Whether puts can carry notices of so many bytes, which arrive after earlier puts.
+    pub(crate) fn can_carry(&self, bytes: usize) -> bool {
+        self.data >= bytes && self.order & (sys::FI_ORDER_WAW | sys::FI_ORDER_RMA_WAW) != 0
     }
 
     /// How memory is registered. If the process chooses keys, keys below `fast` are the provider's
@@ -129,6 +134,7 @@ impl Offer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules;
 
     /// The attributes of the provider by man fi_cxi, and by its `fi_info` where the man page is
     /// silent: 4 bytes of client keys, pinned memory, no addresses.
@@ -141,6 +147,7 @@ mod tests {
             transfer: (1 << 32) - 1,
             receives: 1024,
             order: 0,
+            follow: usize::MAX,
             data: 8,
             mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
             key_bytes: 4,
@@ -183,14 +190,14 @@ mod tests {
         assert!(!cxi().sends_follow_writes());
     }
 
-    /// Two origins' notices are told apart by their data, so 4 bytes (`efa`, `psm3`) do not
-    /// suffice. Without order, the data of earlier puts could arrive after the notice. Shows T3.
+    /// Without order, the data of earlier puts could arrive after the notice. Shows T3.
     #[test]
-    fn notices_need_eight_bytes_and_order() {
-        assert!(Offer { order: sys::FI_ORDER_RMA_WAW, ..cxi() }.can_carry());
-        assert!(Offer { order: sys::FI_ORDER_WAW, ..cxi() }.can_carry());
-        assert!(!cxi().can_carry());
-        assert!(!Offer { order: sys::FI_ORDER_WAW, data: 4, ..cxi() }.can_carry());
+    fn notices_need_room_and_order() {
+        assert!(Offer { order: sys::FI_ORDER_RMA_WAW, ..cxi() }.can_carry(8));
+        assert!(Offer { order: sys::FI_ORDER_WAW, ..cxi() }.can_carry(8));
+        assert!(!cxi().can_carry(8));
+        let four = Offer { order: sys::FI_ORDER_WAW, data: 4, ..cxi() };
+        assert!(!four.can_carry(8) && four.can_carry(4));
     }
 
     /// Shows T3.

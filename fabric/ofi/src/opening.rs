@@ -6,12 +6,12 @@ use std::sync::Arc;
 use transom_fabric::devices::Place;
 use transom_fabric::{Cause, FabricError, Peer, diagnostics};
 
+use crate::carrying::Carrying;
 use crate::domain::OfiDomain;
 use crate::library::{Info, Library, SONAME};
 use crate::offer::Offer;
 use crate::opened::PortSettings;
 use crate::provider::Criteria;
-use crate::rules::Carrying;
 use crate::{environment, probe, provider, rules};
 
 /// How [`OfiDomain::open`] determines whether idle targets are served and whether atomics are

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Awaited, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, PeerMap, Port,
-    Post, Reason, RegionKey, Span, TallyRef, Width,
+    Amo, AmoKind, Awaited, Coherence, FabricError, Fault, Handler, Immediate, Immediates, Limits, Memory, Peer,
+    PeerMap, Port, Post, Reason, RegionKey, Span, TallyRef, Width,
 };
 
 use crate::atomics::Atomics;
@@ -86,14 +86,17 @@ impl OfiPort {
             // With automatic progress the provider's thread performs puts, but messages also wait
             // for this library's progress thread.
             gathers: in_one_stream && !settings.passive,
+            combines: in_one_stream && !settings.passive,
             amos_ordered: false,
             amos_in_order: false,
-            immediates: false,
+            immediates: Immediates::NONE,
             answers_wait: if in_one_stream && !settings.passive { ANSWERS_WAIT } else { Duration::ZERO },
         };
         let open = Open::new(endpoint, &offer)?;
         let progress = Progress::new(Arc::clone(&open), settings.rank, settings.ranks, entries)?;
-        limits.immediates = progress.notices().is_some();
+        if let Some(notices) = progress.notices() {
+            limits.immediates = notices.immediates(offer.follow, transfer_max);
+        }
         let (peers, posts, registered) = (PeerMap::new(), AtomicU32::new(0), Arc::new(()));
         Ok(OfiPort { open, peers, limits, atomics, me: settings.rank, progress, posts, registered })
     }
@@ -389,6 +392,9 @@ impl Port for OfiPort {
         let Some(notices) = self.progress.notices() else {
             return Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)));
         };
+        if !self.limits.immediates.fit(immediate) {
+            return Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)));
+        }
         if bytes.len() > self.limits.packed_max || !inside(offset, bytes.len(), to.len) {
             return outside(to, offset, bytes.len());
         }

@@ -70,7 +70,7 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: 
         // SAFETY: both memories live longer than the domains.
         unsafe { origin.port().get(&remote, 0, origin_memory.span(), &tally) }
     })?;
-    if origin.port().limits().immediates {
+    if origin.port().limits().immediates.any() {
         for sent in 1..=NOTICES {
             attempt.notify(&remote, sent)?;
         }

@@ -45,10 +45,10 @@ impl Progress {
     pub(crate) fn new(open: Arc<Open>, me: Peer, ranks: usize, entries: usize) -> Result<Progress, FabricError> {
         let wake = Wake::new()?;
         let (token, strangers) = (secret::word()?, Strangers::new(me));
-        let is_ip = rules::of(&open.endpoint.info().provider()).ip;
-        let pacing = if is_ip { open.endpoint.name().ok().and_then(|name| Pacing::new(&name)) } else { None };
+        let rules = rules::of(&open.endpoint.info().provider());
+        let pacing = if rules.ip { open.endpoint.name().ok().and_then(|name| Pacing::new(&name)) } else { None };
         let share = open.endpoint.info().share();
-        let notices = share.map(|share| Notices::new(&open.endpoint, me, ranks, share)).transpose()?;
+        let notices = share.map(|share| Notices::new(&open.endpoint, me, (ranks, share), rules.entry())).transpose()?;
         Ok(Progress { open, token, strangers, wake, lost: OnceLock::new(), pacing, notices, entries })
     }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use transom_fabric::devices::Place;
 use transom_fabric::{Cause, FabricError};
 
+use crate::carrying::Carrying;
 use crate::library::{Info, Library};
 use crate::nic::{Nic, NicCriteria};
 use crate::offer::Offer;
-use crate::rules::{self, Carrying, Hints, Rules};
+use crate::rules::{self, Hints, Rules};
 use crate::{environment, notices, sys};
 
 /// The order in which providers are tried where the user names none.
@@ -111,14 +112,15 @@ fn query(library: &Arc<Library>, name: &str, progress: &[u32], criteria: &Criter
     let share = rules
         .carries(criteria.carrying, library.number(), variable)
         .then(|| notices::share(rules.room_for_notices(variable), criteria.ranks))
-        .flatten();
+        .flatten()
+        .filter(|_| rules.entry().names(criteria.ranks));
     let source = criteria.source.map(|address| address.to_string());
     let mut last = -sys::FI_ENODATA;
     for hints in rules.hints(name, source.as_deref(), progress, share.is_some()) {
         match library.query(&hints) {
             // The provider accepts the hints, but can't carry notices. Later hints do not request
             // notices, whose cost would have no use.
-            Ok(list) if hints.data > 0 && !list.iter().all(|info| Offer::of(info).can_carry()) => {}
+            Ok(list) if hints.data > 0 && !list.iter().all(|info| Offer::of(info).can_carry(hints.data)) => {}
             // The name is compared because 1.17 answers `tcp` with `tcp;ofi_rxm`.
             Ok(mut list) if list.first().is_some_and(|info| info.provider() == name) => {
                 Offer::of(&list[0]).check(rules.fulfilled())?;
@@ -156,8 +158,9 @@ fn pick(rules: &Rules, mut list: Vec<Info>, criteria: &Criteria<'_>) -> Result<I
     let Some(found) = rules.devices else { return Ok(list.swap_remove(0)) };
     let nics: Vec<Nic> = list.iter().map(|info| found.nic(&info.domain_name())).collect();
     let granted = found.granted.and_then(environment::variable);
-    let place = found.distributed.then_some(criteria.place);
-    let at = NicCriteria { granted: granted.as_deref(), devices: criteria.devices, place }.choose(&nics)?;
+    let (devices, place) = (criteria.devices, Some(criteria.place));
+    let criteria = NicCriteria { granted: granted.as_deref(), devices, place, distributed: found.distributed };
+    let at = criteria.choose(&nics)?;
     Ok(list.swap_remove(at))
 }
 

@@ -6,6 +6,7 @@
 
 use std::ffi::c_int;
 
+use crate::carrying::{Carried, Carrying, Entry};
 use crate::queues::{Events, Queue};
 use crate::sys;
 
@@ -60,35 +61,6 @@ pub(crate) struct Calls {
     pub(crate) if_on: Option<&'static str>,
 }
 
-/// Puts that carry a notice to the target: writes with remote CQ data (man fi_rma), which add an
-/// entry to the target's completion queue. The entry's 8 bytes name the origin and the counter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Carried {
-    /// The first version of libfabric whose provider has such writes. Earlier versions state a size
-    /// of the data too, but refuse each write (libfabric issue 12754).
-    pub(crate) from: u32,
-    /// The variable by which the user permits such writes, whose cost other operations bear.
-    pub(crate) if_on: &'static str,
-    /// The registration modes that such writes require.
-    pub(crate) mr_modes: &'static [c_int],
-    /// The queue through which the entries pass on their way to the completion queue.
-    pub(crate) events: Events,
-}
-
-/// Whether puts carry notices, so that `Limits::immediates` is true.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrying {
-    /// Puts carry notices if the provider's rules say so, the user permits it, the queues have
-    /// room, and a probe succeeds.
-    ByRules,
-    /// The decision of rank 0. If puts are to carry notices and can't do so here, opening fails,
-    /// because ranks must not differ.
-    Known(bool),
-    /// Like [`Carrying::ByRules`], but also for providers whose rules have no such puts, and
-    /// without the user's permission. For tests.
-    Tried,
-}
-
 /// The descriptor on which a process sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep {
@@ -118,7 +90,7 @@ pub(crate) struct Devices {
     /// Suffixes of domains' names, without which they are the devices' names.
     pub(crate) suffixes: &'static [&'static str],
     /// Whether ranks are distributed over devices. Otherwise the first device that the user allows
-    /// is used, in the library's order.
+    /// is used, in the library's order, unless the user says that several are of one network.
     pub(crate) distributed: bool,
 }
 
@@ -193,14 +165,15 @@ const CXI: Rules = Rules {
     calls: Calls { if_manual: false, if_on: Some("FI_CXI_MR_MATCH_EVENTS") },
     order: 0,
     carried: Some(Carried {
+        entry: Entry::Eight,
         from: sys::version(2, 5),
-        if_on: "FI_CXI_ENABLE_WRITEDATA",
+        if_on: Some("FI_CXI_ENABLE_WRITEDATA"),
         mr_modes: &[sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY],
-        events: Events {
+        events: Some(Events {
             entries: ("FI_UNIVERSE_SIZE", 256),
             bytes: ("FI_CXI_CTRL_RX_EQ_MAX_SIZE", 64 << 20),
             entry: 64,
-        },
+        }),
     }),
     fast_keys: 100,
     devices: Some(Devices {
@@ -260,8 +233,17 @@ const OPX: Rules = Rules {
 };
 
 /// Intel's library over Ethernet: used where the user names it, because it may run over any
-/// interface. Its queue has a descriptor, which only calls of the process signal.
-const PSM3: Rules = Rules { name: "psm3", progress: MANUAL_FIRST, ip: false, variables: &[], ..OTHER };
+/// interface. Its queue has a descriptor, which only calls of the process signal. If the caller
+/// requests 4 bytes of remote CQ data, the provider takes them from the tag of its messages, which
+/// this crate does not use. Its queue is a list in memory, which has no other limit than the share.
+const PSM3: Rules = Rules {
+    name: "psm3",
+    progress: MANUAL_FIRST,
+    ip: false,
+    carried: Some(Carried { entry: Entry::Four, from: 0, if_on: None, mr_modes: &[ALL_MODES], events: None }),
+    variables: &[],
+    ..OTHER
+};
 
 /// Processes of one machine, by names: used where the user names it, for tests.
 const SHM: Rules = Rules { name: "shm", devices: None, ..EFA };
@@ -323,9 +305,6 @@ pub(crate) struct Hints<'h> {
     pub(crate) data: usize,
 }
 
-/// The bytes of remote CQ data that a notice takes: the origin and the number.
-pub(crate) const DATA: usize = 8;
-
 impl Rules {
     /// The hints for `provider`, in the order of the attempts: atomics matter more than the kind of
     /// progress, and the kind of progress more than the order of operations. If puts are to carry
@@ -352,7 +331,7 @@ impl Rules {
                     mr_mode,
                     progress,
                     order,
-                    data: DATA,
+                    data: self.entry().bytes(),
                 })
             })
         });
@@ -376,15 +355,21 @@ impl Rules {
         let works = self.carried.is_none_or(|carried| version >= carried.from) && !self.calls.if_on.is_some_and(on);
         works
             && match carrying {
-                Carrying::ByRules => self.carried.is_some_and(|carried| on(carried.if_on)),
+                Carrying::ByRules => self.carried.is_some_and(|carried| carried.if_on.is_none_or(on)),
                 Carrying::Known(carries) => carries,
                 Carrying::Tried => true,
             }
     }
 
+    /// The data of an entry.
+    pub(crate) fn entry(&self) -> Entry {
+        self.carried.map_or(Entry::Eight, |carried| carried.entry)
+    }
+
     /// The number of entries of the shortest queue through which notices pass.
     pub(crate) fn room_for_notices(&self, variable: impl Fn(&str) -> Option<String>) -> usize {
-        let events = self.carried.map_or(usize::MAX, |carried| carried.events.length(&variable));
+        let events = self.carried.and_then(|carried| carried.events);
+        let events = events.map_or(usize::MAX, |events| events.length(&variable));
         self.queue.length(variable).min(events)
     }
 
@@ -522,7 +507,7 @@ mod tests {
         assert!(cxi.carries(by_rules, new, set("1")) && !cxi.carries(by_rules, old, set("1")));
         assert!(!cxi.carries(by_rules, new, unset) && !cxi.carries(by_rules, new, set("0")));
         assert!(!cxi.carries(by_rules, new, |_| Some("1".to_owned())), "FI_CXI_MR_MATCH_EVENTS");
-        for name in ["tcp", "net", "tcp;ofi_rxm", "sockets", "verbs;ofi_rxm", "efa", "opx", "psm3", "shm", "lnx", "x"] {
+        for name in ["tcp", "net", "tcp;ofi_rxm", "sockets", "verbs;ofi_rxm", "efa", "opx", "shm", "lnx", "x"] {
             assert!(!of(name).carries(by_rules, new, |_| Some("1".to_owned())), "{name}");
         }
         // What rank 0 has found holds for a rank whose library has such writes.

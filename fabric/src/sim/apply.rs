@@ -194,7 +194,7 @@ impl Port for SimPort {
     }
 
     fn put_immediate(&self, to: &SimRemote, offset: u64, bytes: &[u8], immediate: Immediate, tally: &TallyRef) -> Post {
-        if !self.limits.immediates {
+        if !self.limits.immediates.fit(immediate) {
             return Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)));
         }
         within("a put with an immediate", bytes.len(), self.limits.packed_max);

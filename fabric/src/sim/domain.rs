@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLock};
 
 use super::apply::SimPort;
 use super::net::SimNet;
-use crate::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
+use crate::{AmoKind, Coherence, Domain, FabricError, Immediates, Memory, Peer, Region, RegionKey, Width};
 
 /// A rank of a simulated net, opened by [`SimNet::domain`].
 #[derive(Debug)]
@@ -15,7 +15,9 @@ pub struct SimDomain {
 impl SimDomain {
     pub(super) fn new(net: Arc<SimNet>, me: Peer) -> SimDomain {
         let mut limits = net.options().limits();
-        limits.immediates &= net.options().delivery.without_immediates != Some(me.0);
+        if net.options().delivery.without_immediates == Some(me.0) {
+            limits.immediates = Immediates::NONE;
+        }
         SimDomain { port: SimPort { net, me, limits, handling: RwLock::default() } }
     }
 }

@@ -67,6 +67,7 @@ pub(super) struct Flight {
     pub(super) target: Peer,
     pub(super) region: u64,
     pub(super) offset: usize,
+    pub(super) len: usize,
     pub(super) work: Work,
     /// Ranges of the operation's bytes that are not applied yet; the last one is the next.
     pub(super) pieces: Vec<Range<usize>>,

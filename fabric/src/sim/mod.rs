@@ -18,7 +18,7 @@ mod state;
 
 use std::time::Duration;
 
-use crate::{AmoKind, Coherence, KeyChoice, KeyRange, Limits, Width};
+use crate::{AmoKind, Coherence, Immediates, KeyChoice, KeyRange, Limits, Width};
 
 pub use apply::SimPort;
 pub use domain::{SimDomain, SimRegion, SimRemote};
@@ -99,18 +99,21 @@ pub struct SimDelivery {
     pub ordered: bool,
     /// The [`Limits::gathers`] that the port reports.
     pub gathers: bool,
+    /// The [`Limits::combines`] that the port reports where `gathers` is false.
+    pub combines: bool,
     /// An atomic waits for the puts that its origin posted to the same rank before.
     pub amos_ordered: bool,
     /// An atomic waits for the atomics that its origin posted to the same rank before.
     pub amos_in_order: bool,
-    /// Whether the port has [`crate::Port::put_immediate`].
-    pub immediates: bool,
+    /// The [`Limits::immediates`] that ports report.
+    pub immediates: Immediates,
     /// The only rank whose port has no [`crate::Port::put_immediate`] on a net with immediates.
     pub without_immediates: Option<u32>,
     /// The [`Limits::answers_wait`] that the port reports.
     pub answers_wait: Duration,
     /// A rank holds back its newest operation until it posts another one, calls
-    /// [`crate::Port::release`], or makes progress, as over verbs.
+    /// [`crate::Port::release`], or makes progress, as over verbs. A put with an immediate is not
+    /// held back.
     pub holds: bool,
 }
 
@@ -176,6 +179,7 @@ impl SimOptions {
             passive_target: self.passive_target,
             ordered: self.delivery.ordered,
             gathers: self.delivery.gathers,
+            combines: self.delivery.gathers || self.delivery.combines,
             amos_ordered: self.delivery.amos_ordered,
             amos_in_order: self.delivery.amos_in_order,
             immediates: self.delivery.immediates,
@@ -195,8 +199,8 @@ pub struct SimCounters {
     pub amos: u64,
     /// Messages.
     pub messages: u64,
-    /// Messages, atomics and puts with an immediate that waited for earlier puts of their origin to
-    /// the same target, on a net that keeps this order.
+    /// Messages, atomics and puts with an immediate that were posted while data of earlier puts of
+    /// their origin to the same target was in flight, on a net that keeps this order.
     pub behind: u64,
     /// Bytes of all operations and messages; an atomic counts its width.
     pub bytes: u64,

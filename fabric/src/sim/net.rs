@@ -275,6 +275,7 @@ impl SimNet {
             target: to.peer,
             region: to.region,
             offset,
+            len,
             pieces: state.pieces(&self.options, to, offset, len, &work),
             left: state.rng.steps(self.options.delay),
             work,
@@ -284,10 +285,11 @@ impl SimNet {
         let here = self.options.passive_target || to.peer == me;
         // On a net that keeps order, an operation is not complete before earlier ones to the rank.
         let first = self.options.reorder || !state.ranks[me.index()].underway.iter().any(|it| it.target == to.peer);
-        let behind = State::follows_puts(&self.options, &flight.work) && state.puts_before(me, to.peer, flight.stamp);
+        let behind = State::followed(&self.options, &flight.work)
+            .is_some_and(|most| state.data_before(me, to.peer, flight.stamp, most));
         state.ranks[me.index()].counters.behind += u64::from(behind);
         let waits = state.waits(&self.options, &flight);
-        let holds = self.options.delivery.holds;
+        let holds = self.options.delivery.holds && flight.immediate().is_none();
         state.ranks[me.index()].held = holds.then_some(flight.stamp);
         if here && first && !waits && !holds && state.rng.one_in(self.options.done_one_in) {
             let applied = state.apply(&mut flight, true);
@@ -327,7 +329,7 @@ impl SimNet {
         }
         let (left, stamp) = (state.rng.steps(self.options.delay), state.next_stamp());
         let in_flight = InFlightMessage { from: me, bytes: message.to_vec(), left, stamp };
-        let behind = self.options.delivery.ordered && state.puts_before(me, to, stamp);
+        let behind = self.options.delivery.ordered && state.data_before(me, to, stamp, usize::MAX);
         let counters = &mut state.ranks[me.index()].counters;
         counters.messages += 1;
         counters.behind += u64::from(behind);
@@ -357,7 +359,7 @@ impl SimNet {
         state.ranks[me.index()].calls.completion_polls += u64::from(awaited);
         // Completions are delivered first: an operation that is applied in this step completes in a
         // later one.
-        let completes = awaited || !self.options.delivery.immediates;
+        let completes = awaited || !self.options.delivery.immediates.any();
         let completed = if completes { state.complete(&self.options, me) } else { 0 };
         let messages = state.deliver(&self.options, me);
         let immediates = std::mem::take(&mut state.ranks[me.index()].arrived);
@@ -375,7 +377,7 @@ impl SimNet {
     /// Waits until the rank may have something to do. A net with immediates ends the wait for
     /// completions only where they are `awaited`. Returns false if `limit` has passed.
     pub(super) fn wait(&self, me: Peer, limit: Duration, awaited: Awaited, still_idle: impl FnOnce() -> bool) -> bool {
-        let completes = awaited == Awaited::Completions || !self.options.delivery.immediates;
+        let completes = awaited == Awaited::Completions || !self.options.delivery.immediates.any();
         self.release(me);
         self.state().ranks[me.index()].waiting += 1;
         // A wake from here on is kept until this thread has left.

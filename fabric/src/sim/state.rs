@@ -201,8 +201,9 @@ impl State {
             return Vec::new();
         }
         let mut inbox = std::mem::take(&mut self.ranks[me.index()].inbox);
-        let waiting: Vec<_> =
-            inbox.extract_if(.., |it| options.delivery.ordered && self.puts_before(it.from, me, it.stamp)).collect();
+        let waiting: Vec<_> = inbox
+            .extract_if(.., |it| options.delivery.ordered && self.puts_before(it.from, me, it.stamp, usize::MAX))
+            .collect();
         if options.reorder {
             self.rng.shuffle(&mut inbox);
         }
@@ -212,35 +213,43 @@ impl State {
         arrived
     }
 
-    /// Whether puts of `from` to `to` are in flight that were posted before the post `stamp`.
-    pub(super) fn puts_before(&self, from: Peer, to: Peer, stamp: u64) -> bool {
-        self.is_before(from, to, stamp, |work| matches!(work, Work::Put(..)))
+    /// Whether puts of `from` to `to` of at most `most` bytes are in flight that were posted before
+    /// the post `stamp`.
+    pub(super) fn puts_before(&self, from: Peer, to: Peer, stamp: u64, most: usize) -> bool {
+        self.is_before(from, to, stamp, |it| matches!(it.work, Work::Put(..)) && it.len <= most)
+    }
+
+    /// [`State::puts_before`] of puts that still have data to deliver.
+    pub(super) fn data_before(&self, from: Peer, to: Peer, stamp: u64, most: usize) -> bool {
+        let has_data = |it: &Flight| matches!(it.work, Work::Put(..)) && it.len <= most && !it.pieces.is_empty();
+        self.is_before(from, to, stamp, has_data)
     }
 
     /// Whether operations of `from` to `to` are in flight that are `of` a kind and were posted
     /// before the post `stamp`.
-    fn is_before(&self, from: Peer, to: Peer, stamp: u64, of: impl Fn(&Work) -> bool) -> bool {
+    fn is_before(&self, from: Peer, to: Peer, stamp: u64, of: impl Fn(&Flight) -> bool) -> bool {
         let mut underway = [to, from].into_iter().flat_map(|rank| &self.ranks[rank.index()].underway);
         underway.any(|flight| {
             let between = flight.origin == from && flight.target == to;
-            between && of(&flight.work) && flight.stamp < stamp
+            between && of(flight) && flight.stamp < stamp
         })
     }
 
     /// Whether an operation waits for earlier operations of its origin to the target.
     pub(super) fn waits(&self, options: &SimOptions, flight: &Flight) -> bool {
         let Flight { origin, target, stamp, work, .. } = flight;
-        let is_amo = |work: &Work| matches!(work, Work::Amo(..));
-        State::follows_puts(options, work) && self.puts_before(*origin, *target, *stamp)
-            || options.delivery.amos_in_order && is_amo(work) && self.is_before(*origin, *target, *stamp, is_amo)
+        let is_amo = |it: &Flight| matches!(it.work, Work::Amo(..));
+        State::followed(options, work).is_some_and(|most| self.puts_before(*origin, *target, *stamp, most))
+            || options.delivery.amos_in_order && is_amo(flight) && self.is_before(*origin, *target, *stamp, is_amo)
     }
 
-    /// Whether an operation follows the puts that its origin posted to the target before.
-    pub(super) fn follows_puts(options: &SimOptions, work: &Work) -> bool {
+    /// The most bytes of a put that an operation follows, if its origin posted the put to the
+    /// target before; `None` if it follows none.
+    pub(super) fn followed(options: &SimOptions, work: &Work) -> Option<usize> {
         match work {
-            Work::Put(_, immediate) => immediate.is_some(),
-            Work::Get(_) => false,
-            Work::Amo(..) => options.delivery.amos_ordered,
+            Work::Put(_, immediate) => immediate.map(|_| options.delivery.immediates.follow),
+            Work::Get(_) => None,
+            Work::Amo(..) => options.delivery.amos_ordered.then_some(usize::MAX),
         }
     }
 

@@ -44,7 +44,8 @@ pub(crate) fn folder(port: &PortInfo) -> PathBuf {
 
 /// The port to use: the first usable one of the user's list. Without a list, the best network is
 /// chosen first (`network_rank`), because all ranks must reach each other. The processes of a
-/// machine share the ports of this network, each a nearest one.
+/// machine share the ports of this network, or the ports that the list joins by `+`: each process
+/// uses one of its nearest ports.
 pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, place: &Place) -> Result<PortInfo, FabricError> {
     let unavailable = |text: String| FabricError::unavailable(TRANSPORT, Cause::Setup(text));
     let found = scan(Path::new(DEVICES), gid_index);
@@ -69,7 +70,13 @@ fn pick(found: &[PortInfo], list: &DeviceList, place: &Place) -> Result<PortInfo
     // The first minimum: equal ports keep the order of their names.
     let best = found.iter().filter(is_usable).min_by_key(|info| (preference(info), network_rank(info)));
     let Some(best) = best else { return Err(none_usable(found, list)) };
-    let is_equal = |info: &&PortInfo| preference(info) == preference(best) && are_connected(best, info);
+    // Joined ports may differ in their rate, but no network has both link layers.
+    let is_joined = preference(best).is_some_and(|place| list.is_one_network(place));
+    let is_connected = |info: &PortInfo| match is_joined {
+        true => info.ethernet == best.ethernet,
+        false => are_connected(best, info),
+    };
+    let is_equal = |info: &&PortInfo| preference(info) == preference(best) && is_connected(info);
     let equal: Vec<_> = found.iter().filter(is_usable).filter(is_equal).collect();
     let nodes: Vec<_> = equal.iter().map(|info| info.numa_node).collect();
     Ok(equal[place.share(&nodes)].clone())
@@ -111,7 +118,7 @@ fn none_usable(found: &[PortInfo], list: &DeviceList) -> String {
 
 /// Whether ranks are distributed over two ports: both are in one InfiniBand subnet, where every
 /// port reaches every other one, and have the same rate. Ethernet interfaces may belong to
-/// networks that are not connected, so only one of them is used.
+/// networks that are not connected, so only one of them is used unless the user joins several.
 fn are_connected(first: &PortInfo, other: &PortInfo) -> bool {
     let subnet = |info: &PortInfo| info.gid.as_ref().ok().filter(|_| !info.ethernet).map(|(_, gid)| gid[..8].to_vec());
     let same = std::ptr::eq(first, other);
@@ -152,7 +159,9 @@ fn usable_gid(port: &Path, ethernet: bool, index: Option<u8>) -> Result<(u8, [u8
     }
     let gid = |index: u8| gid_of(&line(&port.join(format!("gids/{index}")))).filter(|gid| gid[8..] != [0; 8]);
     if let Some(index) = index {
-        return gid(index).map(|gid| (index, gid)).ok_or_else(|| format!("has no global identifier {index}"));
+        return gid(index)
+            .map(|gid| (index, gid))
+            .ok_or_else(|| format!("has no global identifier {index}, which TRANSOM_RDMA_GID_INDEX requests"));
     }
     if !ethernet {
         return gid(0).map(|gid| (0, gid)).ok_or_else(|| "has no global identifier".into());
@@ -278,6 +287,26 @@ mod tests {
         assert_eq!([0, 1].map(|rank| of(&found, "", Some(1), rank)), ["mlx5_0", "mlx5_1"], "none of them is near");
     }
 
+    /// The ports of a node with several RoCE adapters, each with a port for itself.
+    #[test]
+    fn ranks_are_distributed_over_ports_that_the_user_joins() {
+        let mut found: Vec<_> = (0..4).map(|number| info(&format!("mlx5_{number}"), number / 2)).collect();
+        let of = |found: &[PortInfo], list, near| {
+            let list = DeviceList::parse(list).expect("a list");
+            [0, 1, 2].map(|rank| pick(found, &list, &place(near, rank)).map(|info| info.device).expect("a port"))
+        };
+        assert_eq!(of(&found, "", None), ["mlx5_0"; 3], "nobody says that the networks are connected");
+        assert_eq!(of(&found, "mlx5_1,mlx5_2", None), ["mlx5_1"; 3], "an order of preference");
+        assert_eq!(of(&found, "mlx5_0+mlx5_1", None), ["mlx5_0", "mlx5_1", "mlx5_0"]);
+        let all = "mlx5_0+mlx5_1+mlx5_2+mlx5_3";
+        assert_eq!(of(&found, all, Some(1)), ["mlx5_2", "mlx5_3", "mlx5_2"], "the nearest ones");
+        assert_eq!(of(&found, "mlx5_9,mlx5_1:1+mlx5_3:1", None), ["mlx5_1", "mlx5_3", "mlx5_1"]);
+        (found[0].rate, found[1].gid) = (25, Err("is not active (`1: DOWN`)".into()));
+        assert_eq!(of(&found, all, Some(0)), ["mlx5_0"; 3], "a port that is down is left out, a slow one is not");
+        found[0].ethernet = false;
+        assert_eq!(of(&found, all, None), ["mlx5_0"; 3], "InfiniBand and Ethernet do not meet");
+    }
+
     /// A tree as in sysfs, in a temporary folder that drop removes.
     struct Tree(PathBuf);
 
@@ -327,7 +356,7 @@ mod tests {
         assert_eq!(found[2].gid, Err("is no channel adapter (its type is `4: RNIC`)".into()));
         let second = |index| scan(&tree.0, Some(index)).remove(1).gid;
         assert_eq!(second(1).map(|(index, _)| index), Ok(1), "of the older RoCE, since it is asked for");
-        assert_eq!(second(9), Err("has no global identifier 9".into()));
+        assert_eq!(second(9), Err("has no global identifier 9, which TRANSOM_RDMA_GID_INDEX requests".into()));
         assert!(scan(&tree.0.join("none"), None).is_empty());
     }
 }

@@ -27,6 +27,8 @@ use crate::sending::{DEPTH, INLINE, LIST};
 
 /// Entries of the completion queue, limited by the device.
 pub(crate) const COMPLETIONS: u32 = 5120;
+/// The bytes of an entry of the completion queue.
+const ENTRY: usize = 64;
 
 /// Options of a device to open.
 #[derive(Clone, Debug)]
@@ -160,6 +162,14 @@ impl VerbsDomain {
     /// The bytes that this crate allocates for each connected peer, in addition to the queue pair.
     pub fn bytes_per_peer() -> usize {
         Connections::BYTES_PER_PEER
+    }
+
+    /// The bytes of memory of a process without connections: its buffers, those for incoming
+    /// messages, and the completion queue at the device. More than 64 connections have up to
+    /// 16 MiB more for messages.
+    pub fn bytes() -> usize {
+        let (_, buffers) = Pools::size();
+        buffers + inbox::MESSAGES as usize * MESSAGE + COMPLETIONS as usize * ENTRY
     }
 
     /// The settings of the port and of its paths in words, for users.

@@ -10,14 +10,14 @@
 //! matters, and messages and limits (`credits`), because no flush waits for them.
 //!
 //! A small put with an immediate is posted at once, because the target may wait for it while this
-//! process computes, and *unsignaled*: a process that waits for a notice in return need not handle
-//! a completion for each of its puts. A *run* is the sequence of such requests between two calls in
-//! which a thread awaits completions ([`Link::request_completions`], which `progress` calls and
-//! `progress_arrivals` does not). The first request of a run enters the link in the list of links
-//! with unsignaled requests. If the last request of a run is unsignaled, an empty write follows it,
-//! signaled. A program that flushes after each put, or after each group of n puts, has runs of
-//! equal length. The n-th request of a run is therefore signaled if the previous run had n
-//! requests, which saves the empty write.
+//! process computes, and, if it has bytes, *unsignaled*: a process that waits for a notice in
+//! return need not handle a completion for each of its puts. A *run* is the sequence of such
+//! requests between two calls in which a thread awaits completions ([`Link::request_completions`],
+//! which `progress` calls and `progress_arrivals` does not). The first request of a run enters the
+//! link in the list of links with unsignaled requests. If the last request of a run is unsignaled,
+//! an empty write follows it, signaled. A program that flushes after each put, or after each group
+//! of n puts, has runs of equal length. The n-th request of a run is therefore signaled if the
+//! previous run had n requests, which saves the empty write.
 //!
 //! A thread that goes to sleep until completions has the device report those of all requests in
 //! flight. Of the requests that another thread posts meanwhile, the first that lists a link is

@@ -78,7 +78,8 @@ impl PathOptions {
             let mut all: Vec<_> = keys().filter(|(_, key)| key & PARTITION_BITS != 0).collect();
             all.sort_unstable();
             let all: Vec<_> = all.iter().map(|(_, key)| format!("{key:#06x}")).collect();
-            format!("is not in the partition {partition:#06x}, but in {}", all.join(", "))
+            let all = all.join(", ");
+            format!("is not in the partition {partition:#06x} of TRANSOM_RDMA_PARTITION_KEY, but in {all}")
         })
     }
 }
@@ -109,6 +110,9 @@ pub(crate) struct Sender {
     /// Whether the port requires that all packets have a global header (GRH).
     pub(crate) needs_grh: bool,
 }
+
+#[cfg(test)]
+mod applied;
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Awaited, Cause, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, Port, Post,
-    Reason, RegionKey, Span, TallyRef, Width,
+    Amo, AmoKind, Awaited, Cause, Coherence, FabricError, Fault, Handler, Immediate, Immediates, Limits, Memory, Peer,
+    Port, Post, Reason, RegionKey, Span, TallyRef, Width,
 };
 
 use crate::address::Address;
@@ -53,8 +53,7 @@ impl VerbsPort {
             transfer_max,
             list_max: list,
             message_max: MESSAGE,
-            // The device serves puts, gets and atomics without the CPU, but opening a connection
-            // needs the target's process.
+            // Opening a connection needs the target's process. The device serves operations alone.
             passive_target: false,
             // A responder executes the writes, atomics and sends of a queue pair in their order
             // (InfiniBand Architecture Specification, volume 1, "Ordering of work requests"). All
@@ -62,9 +61,10 @@ impl VerbsPort {
             // before the next. A request that fails moves the queue pair to the error state.
             ordered: true,
             gathers: false,
+            combines: true,
             amos_ordered: true,
             amos_in_order: true,
-            immediates: true,
+            immediates: Immediates::ALL,
             answers_wait: Duration::ZERO,
         };
         Ok(VerbsPort { open, limits, inline: inline.min(INLINE as usize), me, registered: Arc::new(()) })
@@ -123,10 +123,10 @@ impl VerbsPort {
         let Some((bytes, local)) = self.copied(bytes) else { return Post::Again };
         let immediate = (immediate.number() | if credit.was_refused { REFUSED } else { 0 }).to_be();
         let (opcode, target) = (sys::IBV_WR_RDMA_WRITE_WITH_IMM, sys::Target { rdma: to.at(offset) });
-        // Posted at once, because the target may wait for the notice while this process computes.
-        // A target that computes need not count each notice at once. It is woken only by puts after
-        // which few or no credits are left, to renew the credit.
-        let (solicited, posting) = (credit.wakes_receiver(), Posting::of(len, Posting::Unsignaled));
+        // Posted at once: the target may wait for it. Without bytes it is signaled, because calls
+        // then wait for earlier puts. A target that computes only renews credit that runs out.
+        let posting = Posting::of(len, if len == 0 { Posting::Signaled } else { Posting::Unsignaled });
+        let solicited = credit.wakes_receiver();
         self.push(&to.link, Request { opcode, target, immediate, solicited, bytes, posting, tally: Some(tally), local })
     }
 

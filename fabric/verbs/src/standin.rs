@@ -54,6 +54,7 @@ pub(crate) struct State {
     pub(crate) refuses_resets: bool,
     /// The states in which connections were put, after their start.
     pub(crate) states: Vec<(Peer, u32)>,
+    pub(crate) applied: Applied,
     /// The number of the queue pair of each peer's connection.
     pub(crate) pairs: BTreeMap<Peer, u32>,
     /// The interrupt vector of the completion queue.
@@ -68,6 +69,16 @@ pub(crate) struct State {
     pub(crate) receives: [VecDeque<Receive>; 2],
     pub(crate) completions: VecDeque<ibv_wc>,
     events: VecDeque<(u32, Peer)>,
+}
+
+/// The settings that the device got.
+#[derive(Default)]
+pub(crate) struct Applied {
+    /// The attributes of queue pairs, with the mask of each call: of connections with their peers,
+    /// and of those for datagrams.
+    pub(crate) pairs: Vec<(Option<Peer>, c_int, ibv_qp_attr)>,
+    /// The attributes of address handles.
+    pub(crate) handles: Vec<ibv_ah_attr>,
 }
 
 /// A request with the bytes that it sends.
@@ -106,10 +117,34 @@ impl Standin {
     }
 
     fn open_by(call: Functions) -> (Arc<Device>, &'static Standin) {
-        let library = Arc::new(Library { call });
-        let (device, gid) = (NAME.to_string_lossy().into_owned(), Ok((0, [0; 16])));
+        let device = NAME.to_string_lossy().into_owned();
+        let gid = Ok((0, [0; 16]));
         let port = PortInfo { device, port: 1, ethernet: true, numa_node: None, rate: 0, software: true, gid };
-        let device = Device::open(&library, &port, PathOptions::default()).expect("a stand-in");
+        Standin::open_at(call, &port, PathOptions::default(), 0)
+    }
+
+    /// A device with these settings, whose partition has the index `partition`, and its stand-in.
+    pub(crate) fn open_with(
+        paths: PathOptions,
+        port: u8,
+        gid_index: u8,
+        partition: u16,
+    ) -> (Arc<Device>, &'static Standin) {
+        let device = NAME.to_string_lossy().into_owned();
+        let gid = Ok((gid_index, [0; 16]));
+        let port = PortInfo { device, port, ethernet: true, numa_node: None, rate: 0, software: true, gid };
+        Standin::open_at(Functions { query_device: query_large, ..functions() }, &port, paths, partition)
+    }
+
+    fn open_at(
+        call: Functions,
+        port: &PortInfo,
+        paths: PathOptions,
+        partition: u16,
+    ) -> (Arc<Device>, &'static Standin) {
+        let library = Arc::new(Library { call });
+        let mut device = Device::open(&library, port, paths).expect("a stand-in");
+        Arc::get_mut(&mut device).expect("one user").partition = partition;
         // SAFETY: `open_device` made the context, as the first field of a stand-in.
         let standin = unsafe { of(device.context) };
         (device, standin)
@@ -220,10 +255,10 @@ extern "C" fn post_send(qp: *mut ibv_qp, request: *mut ibv_send_wr, _: *mut *mut
     0
 }
 
-extern "C" fn modify_qp(qp: *mut ibv_qp, to: *mut ibv_qp_attr, _: c_int) -> c_int {
+extern "C" fn modify_qp(qp: *mut ibv_qp, to: *mut ibv_qp_attr, mask: c_int) -> c_int {
     // SAFETY: a queue pair of `create_qp`, and attributes.
-    let (peer, standin, to) = unsafe { (peer(qp), of((*qp).context), (*to).qp_state) };
-    let mut state = standin.state();
+    let (peer, standin, attributes) = unsafe { (peer(qp), of((*qp).context), *to) };
+    let (mut state, to) = (standin.state(), attributes.qp_state);
     if to == IBV_QPS_RESET && state.refuses_resets {
         return EINVAL;
     }
@@ -231,6 +266,7 @@ extern "C" fn modify_qp(qp: *mut ibv_qp, to: *mut ibv_qp_attr, _: c_int) -> c_in
     if to == IBV_QPS_RTS && peer.is_some() && state.refuses_connections {
         return ENOMEM;
     }
+    state.applied.pairs.push((peer, mask, attributes));
     state
         .states
         .extend(peer.filter(|_| ![IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS].contains(&to)).map(|peer| (peer, to)));
@@ -338,7 +374,9 @@ extern "C" fn create_srq(pd: *mut ibv_pd, _: *mut ibv_srq_init_attr) -> *mut ibv
     pd.cast()
 }
 
-extern "C" fn create_ah(pd: *mut ibv_pd, _: *mut ibv_ah_attr) -> *mut ibv_ah {
+extern "C" fn create_ah(pd: *mut ibv_pd, vector: *mut ibv_ah_attr) -> *mut ibv_ah {
+    // SAFETY: a domain of `alloc_pd`, and attributes.
+    unsafe { of(pd).state().applied.handles.push(*vector) };
     pd.cast()
 }
 

@@ -244,6 +244,7 @@ pub struct ibv_qp_init_attr {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_qp_attr {
     pub qp_state: u32,
     pub cur_qp_state: u32,

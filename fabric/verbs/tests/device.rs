@@ -7,6 +7,8 @@
 
 #![allow(unsafe_code)]
 
+use std::io::{PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +19,7 @@ use transom_fabric::{Domain, Fault, Handler, Memory, Peer, Port, Post, Reason, R
 use transom_verbs::{Posted, VerbsDomain, VerbsOptions, VerbsRegion, VerbsRemote};
 
 /// After this a test is taken to hang.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 struct Nobody;
 
@@ -196,6 +198,61 @@ fn long_buffers_stay_registered_as_long_as_they_are_mapped() {
     put_all(&origin, &remote, &own);
     assert_eq!((memory_at(&memory, 8), registered()), ([77; 8], 10));
     drop((own_region, region));
+}
+
+/// A child of `fork` shares the pages of a kept buffer until one of both writes. The device reads
+/// the parent's pages, and a change of the parent's mapping ends, although the child keeps the
+/// descriptors of the cache.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn a_kept_registration_survives_a_fork() {
+    let (origin, target) = (open(0), open(1));
+    let memory = Memory::private(LONG);
+    let (_region, remote) = connect(&origin, &target, 1, &memory);
+    let mapping = Mapping::new(std::ptr::null_mut(), 1);
+    put_all(&origin, &remote, &mapping);
+    let (child, end) = fork_writing(&mapping, 2);
+    // SAFETY: the mapping is this test's, and no operation uses it.
+    unsafe { mapping.0.write_bytes(3, LONG) };
+    put_all(&origin, &remote, &mapping);
+    assert_eq!((memory_at(&memory, 0), memory_at(&memory, LONG - 8)), ([3; 8], [3; 8]), "the parent's bytes");
+    assert_eq!(origin.port().buffers_registered(), 1, "the registration is kept");
+    // Each of these waits until the cache has read the kernel's report.
+    let base = mapping.0;
+    drop(mapping);
+    let again = Mapping::new(base, 4);
+    put_all(&origin, &remote, &again);
+    assert_eq!((memory_at(&memory, LONG - 8), origin.port().buffers_registered()), ([4; 8], 2));
+    // The reader of the reports ends with the domain, and the child has its descriptor still.
+    drop((remote, origin));
+    drop(again);
+    drop(end);
+    let status = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).expect("a child");
+    assert_eq!(status.and_then(|(_, status)| status.exit_status()), Some(0), "the child saw its own bytes");
+}
+
+/// A child that writes this byte to its copy of a mapping, and waits until the pipe's end is
+/// dropped. It exits with 0 if its bytes are then the same. Returns once it has written.
+fn fork_writing(mapping: &Mapping, byte: u8) -> (rustix::process::Pid, PipeWriter) {
+    let (mut written, mut tells) = std::io::pipe().expect("a pipe");
+    let (mut waits, end) = std::io::pipe().expect("a pipe");
+    // SAFETY: the child calls only functions that allocate nothing and take no lock: writes to its
+    // memory, `read`, `write` and `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: the child's copy of the mapping; the descriptors are open.
+        unsafe {
+            libc::close(end.as_raw_fd());
+            mapping.0.write_bytes(byte, LONG);
+            let told = tells.write(&[0]).is_ok();
+            let ended = waits.read(&mut [0]).is_ok();
+            let same = (0..LONG).all(|at| mapping.0.add(at).read_volatile() == byte);
+            libc::_exit(i32::from(!(told && ended && same)));
+        }
+    }
+    drop((waits, tells));
+    assert_eq!(written.read(&mut [0]).expect("the child's byte"), 1, "the child has written");
+    (rustix::process::Pid::from_raw(child).expect("a child"), end)
 }
 
 /// Without room for kept registrations each transfer registers its buffer.

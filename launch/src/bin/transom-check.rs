@@ -89,14 +89,20 @@ fn one(report: &Value, sources: &mut Sources<'_>) -> Option<(String, String)> {
     }
     let (window, target) = (report.get("window")?.as_str()?, report.get("target")?.as_u64()?);
     let rule = report.get("rule")?.as_str()?;
-    let mut text = format!("conflict in window {window} at rank {target}: {rule}\n");
+    // A call with a false assertion has no bytes of its own.
+    let has_bytes = report.get("first")?.get("start").is_some();
+    let what = if has_bytes { "conflict in" } else { "false assertion about" };
+    let mut text = format!("{what} window {window} at rank {target}: {rule}\n");
     let mut key = Vec::new();
     for side in ["first", "second"] {
         let side = report.get(side)?;
         let number = |name| side.get(name)?.as_u64();
         let (call, place) = (side.get("call")?.as_str()?, side.get("place")?.as_str()?);
-        let (rank, start, end) = (number("rank")?, number("start")?, number("end")?);
-        let _ = writeln!(text, "  rank {rank}: {call} of bytes {start}..{end}, {place}");
+        let bytes = match (number("start"), number("end")) {
+            (Some(start), Some(end)) => format!(" of bytes {start}..{end}"),
+            _ => String::new(),
+        };
+        let _ = writeln!(text, "  rank {}: {call}{bytes}, {place}", number("rank")?);
         text += &sources.lines_of(place);
         key.push(format!("{call} {place}"));
     }

@@ -242,12 +242,18 @@ pub(crate) fn grid(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     for column in &part.columns {
         let passive = column.answers.iter().filter(|answer| is_passive(answer)).count();
         writeln!(out, "# passive, {}: {passive} of {}", column.name(), part.lines.len())?;
+        let prompt = column.answers.iter().filter(|answer| is_passive(answer) && is_prompt(answer)).count();
+        writeln!(out, "# at most 3 times as late as with a waiting target, {}: {prompt}", column.name())?;
     }
     reasons(out, part)
 }
 
 fn is_passive(answer: &Answer) -> bool {
     matches!(answer, Answer::Case { passive: true, data: true, .. })
+}
+
+fn is_prompt(answer: &Answer) -> bool {
+    matches!(*answer, Answer::Case { computing_us, attentive_us, .. } if crate::grid::is_prompt(computing_us, attentive_us))
 }
 
 fn case(answer: &Answer) -> String {
@@ -352,12 +358,14 @@ mod tests {
     #[test]
     fn the_grid_shows_passive_cases() {
         let case = |passive, data| Answer::Case { computing_us: 12.34, attentive_us: 1.0, passive, data };
-        let lines = plan::grid()[..4].to_vec();
-        let answers = vec![case(true, true), case(true, false), case(false, true), Answer::Hangs];
+        let prompt = Answer::Case { computing_us: 2.5, attentive_us: 0.1, passive: true, data: true };
+        let lines = plan::grid()[..5].to_vec();
+        let answers = vec![case(true, true), case(true, false), case(false, true), Answer::Hangs, prompt];
         let columns = vec![column("a", false, answers)];
         let text =
             text(|out| grid(out, &Part { transport: Transport::Tcp, lines: lines.clone(), columns: columns.clone() }));
-        for words in ["yes 12.3", "DATA 12.3", "NO 12.3", "hangs", "# passive, a: 1 of 4"] {
+        let shown = ["yes 12.3", "DATA 12.3", "NO 12.3", "hangs", "yes 2.5", "# passive, a: 2 of 5", "target, a: 1\n"];
+        for words in shown {
             assert!(text.contains(words), "{words} in\n{text}");
         }
         assert!(!text.contains("transom"), "{text}");

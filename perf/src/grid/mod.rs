@@ -32,9 +32,16 @@ const COMPUTING: u64 = 9;
 const ATTENTIVE: u64 = 15;
 /// A latency of more than this many times the latency with an attentive target is late.
 const LATE: f64 = 100.0;
+/// A latency of at most this many times the latency with an attentive target is prompt.
+const PROMPT: f64 = 3.0;
 /// Shorter latencies, of operations that are a store, count as this much, so that a clock tick or
 /// an interrupt is not lateness.
 const LEAST_US: f64 = 1.0;
+
+/// Whether a latency with a computing target is prompt.
+pub(crate) fn is_prompt(computing_us: f64, attentive_us: f64) -> bool {
+    computing_us <= PROMPT * attentive_us.max(LEAST_US)
+}
 
 /// The source of a window's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -139,7 +146,10 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         return Ok(true);
     }
     let passive = rows.iter().filter(|row| row.passive && row.data).count();
+    let prompt =
+        rows.iter().filter(|row| row.passive && row.data && is_prompt(row.computing_us, row.attentive_us)).count();
     writeln!(crate::output::output(), "passive: {passive} of {}", rows.len())?;
+    writeln!(crate::output::output(), "at most {PROMPT} times the attentive target: {prompt} of {}", rows.len())?;
     report::write_json(options, &rows)?;
     Ok(passive == rows.len())
 }

@@ -22,7 +22,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    Access, CELLS, CELLS_AT, Clash, IN_FLIGHT, In, Kind, LINE, New, Older, Record, Shadow, agree, includes, low,
+    Access, CELLS, CELLS_AT, Clash, Ends, IN_FLIGHT, In, Kind, LATER, LINE, New, OF_OWNER, Older, Record, Shadow,
+    agree, includes, low,
 };
 
 /// The records of a cell.
@@ -46,9 +47,10 @@ const STUCK: u64 = 2;
 const OWNER_SHIFT: u32 = 2;
 
 /// The first part of a record: the number of the access while it is in flight ([`PENDING`]), then
-/// the number of releases that the origin had made when it was complete, or, with
-/// [`super::OF_OWNER`], the number of an exposure epoch of the part (`exposures`); the offset of
-/// the access within the block; its length less 1; its place.
+/// the number of releases that the origin had made when it was complete, or, with [`OF_OWNER`], the
+/// number of an exposure epoch of the part (`exposures`); or, with [`LATER`], which has both bits,
+/// the number of releases before the access; the offset of the access within the block; its length
+/// less 1; its place.
 pub(super) const PENDING: u64 = 1 << 41;
 const OFFSET: u32 = 42;
 const LEN: u32 = 46;
@@ -132,7 +134,8 @@ pub(super) fn bytes_of(first: u64) -> u32 {
 /// The first part of the record of an access. `number`: that of an access in flight.
 #[inline]
 fn first(new: &New<'_>, number: u64) -> u64 {
-    first_part(new.access.place, range(&new.access), if new.done { new.ends() } else { number })
+    let ends = if new.ends == Ends::WhenTold { number } else { new.ends() };
+    first_part(new.access.place, range(&new.access), ends)
 }
 
 /// [`first`] of its fields.
@@ -162,10 +165,10 @@ fn used(seconds: [u64; SLOTS / 2]) -> u32 {
 }
 
 /// The number of the access in flight from the first part of its record. `None` if the access is
-/// complete.
+/// complete, or has no number.
 #[inline]
 fn number_of(first: u64) -> Option<u64> {
-    (first & PENDING != 0).then_some(first & (PENDING | (PENDING - 1)))
+    (first & LATER == PENDING).then_some(first & ((1 << OFFSET) - 1))
 }
 
 impl<'m> Cells<'m> {
@@ -286,7 +289,7 @@ impl<'m> Cells<'m> {
             let Some(held) = self.wait(self.cell(block)) else { continue };
             let records = (0..SLOTS).filter_map(|slot| held.cell.older(slot, held.owner));
             clashes.extend(records.filter(|(older, _)| new.overlaps(older)).filter_map(|(older, place)| {
-                Some(Clash { older: access(&older, place), rule: new.judge(&older).rule? })
+                Some(Clash { older: older.access(place), rule: new.judge(&older).rule? })
             }));
         }
     }
@@ -297,7 +300,7 @@ impl<'m> Cells<'m> {
             let Some((older, place)) = cell.older(slot, held.owner) else { continue };
             if new.overlaps(&older) {
                 let verdict = new.judge(&older);
-                clashes.extend(verdict.rule.map(|rule| Clash { older: access(&older, place), rule }));
+                clashes.extend(verdict.rule.map(|rule| Clash { older: older.access(place), rule }));
                 if verdict.is_replaced {
                     cell.clear(slot);
                 }
@@ -438,7 +441,7 @@ impl<'m> Cell<'m> {
             end: start + (first >> LEN & 15) + 1,
             kind: second & KIND,
             origin: (second >> ORIGIN) as usize,
-            ended: if first & PENDING == 0 { first & (PENDING - 1) } else { IN_FLIGHT },
+            ended: if number_of(first).is_none() { first & ((1 << OFFSET) - 1) } else { IN_FLIGHT },
         };
         Some((older, low(first >> PLACE)))
     }
@@ -473,10 +476,10 @@ impl<'m> Held<'m> {
             others &= others - 1;
         }
         let mut number = 0;
-        if !new.done {
+        if new.ends == Ends::WhenTold {
             let before = cell.words[COUNT].load(Ordering::Relaxed);
             cell.words[COUNT].store(before + 1, Ordering::Relaxed);
-            number = PENDING | (before & (PENDING - 1));
+            number = PENDING | (before & (OF_OWNER - 1));
         }
         cell.set(slot, first(new, number), second(new));
         self.owner = owner;
@@ -538,7 +541,7 @@ impl<'m> Held<'m> {
             return new.is_behind(&older);
         }
         let verdict = new.judge(&older);
-        clashes.extend(verdict.rule.map(|rule| Clash { older: access(&older, place), rule }));
+        clashes.extend(verdict.rule.map(|rule| Clash { older: older.access(place), rule }));
         verdict.is_replaced
     }
 }
@@ -560,8 +563,14 @@ fn quick(new: &New<'_>, range: u64, first: u64, second: u32) -> Option<bool> {
     }
     let (origin, kind, ended) = ((second >> ORIGIN) as usize, second & KIND, first & (PENDING - 1));
     let own = origin == new.access.origin;
+    if first & LATER == LATER {
+        // An own access is in flight until the same flush, or complete.
+        let again = own && new.ends == Ends::AtFlush && kind == new.kind;
+        let is_known = own || new.clock.of(origin) > first & (OF_OWNER - 1);
+        return ((again || !is_known) && agree(kind, new.kind)).then_some(again);
+    }
     if first & PENDING != 0 {
-        return agree(kind, new.kind).then_some(own && !new.done && kind == new.kind);
+        return agree(kind, new.kind).then_some(own && new.ends == Ends::WhenTold && kind == new.kind);
     }
     if own || new.clock.of(origin) > ended {
         let stands = (own && kind == new.kind) || includes(new.kind, kind);
@@ -576,11 +585,6 @@ impl Drop for Held<'_> {
         // Release: pairs with the Acquire of the next holder.
         self.cell.words[OWNER].store(self.owner << OWNER_SHIFT, Ordering::Release);
     }
-}
-
-fn access(older: &Older, place: u32) -> Access {
-    let Older { start, end, kind, origin, .. } = *older;
-    Access { start, end, kind: Kind::decode(kind), origin, place }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cells::Cells;
-use super::{Access, Clash, Clock, IN_USE, LINE, LOCK, New, Record, Records, Shadow, low, readers_at};
+use super::{Access, Clash, Clock, Ends, IN_USE, LINE, LOCK, New, Record, Records, Shadow, low, readers_at};
 
 /// The held lock: the right to read and change all records.
 #[derive(Debug)]
@@ -79,10 +79,10 @@ impl<'m> Shadow<'m> {
     /// [`Records::record`] without the lock, for an access within a block while no record is in a
     /// chain. `None`: nothing was recorded or added, because the cell alone does not suffice.
     #[inline]
-    pub(crate) fn record(self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Option<Record> {
+    pub(crate) fn record(self, new: Access, clock: &Clock, ends: Ends, clashes: &mut Vec<Clash>) -> Option<Record> {
         // SeqCst: pairs with the store in `Records::add`.
         let is_alone = |_: &mut Vec<Clash>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
-        Cells::of(self).record(&New::of(self, new, clock, done), clashes, || false, is_alone)
+        Cells::of(self).record(&New::of(self, new, clock, ends), clashes, || false, is_alone)
     }
 
     /// The conflicts of an access to few bytes that is not recorded. `wait` is called between
@@ -93,7 +93,7 @@ impl<'m> Shadow<'m> {
         clock: &Clock,
         wait: impl FnMut(u32) -> Result<(), E>,
     ) -> Result<Vec<Clash>, E> {
-        let (new, mut clashes) = (New::of(self, new, clock, true), Vec::new());
+        let (new, mut clashes) = (New::of(self, new, clock, Ends::InCall), Vec::new());
         Cells::of(self).peek(&new, &mut clashes);
         // SeqCst: as in `record`.
         if low(self.word(IN_USE).load(Ordering::SeqCst)) != 0 {
@@ -111,8 +111,8 @@ impl Reading<'_> {
     /// [`Records::record`] for an access of the reader's rank. `None`: nothing was recorded or
     /// added, because the cell alone does not suffice.
     #[inline]
-    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Option<Record> {
-        let (records, new) = (&self.records, New::of(self.records.0, new, clock, done));
+    pub(crate) fn record(&self, new: Access, clock: &Clock, ends: Ends, clashes: &mut Vec<Clash>) -> Option<Record> {
+        let (records, new) = (&self.records, New::of(self.records.0, new, clock, ends));
         let others = |clashes: &mut Vec<Clash>| !records.look(&new, clashes);
         Cells::of(records.0).record(&new, clashes, || records.is_full(clock), others)
     }

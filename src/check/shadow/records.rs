@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::cells::{self, Cells};
 use super::{
-    Access, BUCKETS, CELLS, Clash, Clock, FREE, HAND, IN_FLIGHT, IN_USE, In, Kind, LIVE, LOGGED, LOST, LogEntry,
+    Access, BUCKETS, CELLS, Clash, Clock, Ends, FREE, HAND, IN_FLIGHT, IN_USE, In, Kind, LIVE, LOGGED, LOST, LogEntry,
     MISSED, New, Older, READ, RECORDS, ROOM, Record, Records, SEARCH, USED, cells_at, hash, low,
 };
 
@@ -148,9 +148,9 @@ impl Records<'_> {
     }
 
     /// Records an access of a rank whose clock is `clock`, and adds the conflicts with earlier
-    /// accesses to `clashes`. `done`: the access will be complete at the rank's next release.
-    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Record {
-        let new = New::of(self.0, new, clock, done);
+    /// accesses to `clashes`.
+    pub(crate) fn record(&self, new: Access, clock: &Clock, ends: Ends, clashes: &mut Vec<Clash>) -> Record {
+        let new = New::of(self.0, new, clock, ends);
         self.replace(&new, clashes);
         let cells = Cells::of(self.0);
         cells.record(&new, clashes, || false, |_| true).unwrap_or_else(|| self.add_new(&new, clashes))
@@ -159,7 +159,7 @@ impl Records<'_> {
     /// [`Records::record`] of an access in flight that is not recorded in a cell, so that
     /// [`Records::forget`] also removes it when the access is complete.
     pub(crate) fn record_in_chain(&self, new: Access, clock: &Clock, clashes: &mut Vec<Clash>) -> Record {
-        let new = New::of(self.0, new, clock, false);
+        let new = New::of(self.0, new, clock, Ends::WhenTold);
         self.replace(&new, clashes);
         self.add_new(&new, clashes)
     }
@@ -167,7 +167,7 @@ impl Records<'_> {
     /// [`Records::record_in_chain`] of an access that may be forgotten before all ranks know of the
     /// older accesses: their records stay.
     pub(crate) fn record_passing(&self, new: Access, clock: &Clock, clashes: &mut Vec<Clash>) -> Record {
-        let new = New { is_passing: true, ..New::of(self.0, new, clock, false) };
+        let new = New { is_passing: true, ..New::of(self.0, new, clock, Ends::WhenTold) };
         self.replace(&new, clashes);
         self.add_new(&new, clashes)
     }

@@ -1,5 +1,7 @@
 //! Records and the accesses that they find, at every size and with too few records.
 
+mod flushes;
+
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
@@ -10,6 +12,7 @@ use super::records::LEVELS;
 use super::*;
 use crate::check::Call;
 use crate::check::clock::Shown;
+use crate::check::rules::conflict;
 use crate::reduce::{BasicType, Op};
 
 const RANKS: usize = 3;
@@ -38,6 +41,10 @@ trait Recorded {
     fn recorded(&self, new: Access, clock: &Clock, done: bool) -> Self::Record;
 }
 
+fn ends(done: bool) -> Ends {
+    if done { Ends::InCall } else { Ends::WhenTold }
+}
+
 /// The result of an attempt to record. A failed one adds no conflict.
 fn tried(record: impl FnOnce(&mut Vec<Clash>) -> Option<Record>) -> Option<(Record, Vec<Clash>)> {
     let mut clashes = Vec::new();
@@ -51,7 +58,7 @@ impl Recorded for Records<'_> {
 
     fn recorded(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Clash>) {
         let mut clashes = Vec::new();
-        (self.record(new, clock, done, &mut clashes), clashes)
+        (self.record(new, clock, ends(done), &mut clashes), clashes)
     }
 }
 
@@ -59,7 +66,7 @@ impl Recorded for Shadow<'_> {
     type Record = Option<(Record, Vec<Clash>)>;
 
     fn recorded(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
-        tried(|clashes| self.record(new, clock, done, clashes))
+        tried(|clashes| self.record(new, clock, ends(done), clashes))
     }
 }
 
@@ -67,7 +74,7 @@ impl Recorded for lock::Reading<'_> {
     type Record = Option<(Record, Vec<Clash>)>;
 
     fn recorded(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
-        tried(|clashes| self.record(new, clock, done, clashes))
+        tried(|clashes| self.record(new, clock, ends(done), clashes))
     }
 }
 
@@ -367,7 +374,7 @@ fn an_access_with_an_older_count_does_not_replace_one_of_another_thread() {
     let shadow = Shadow::of(&memory, RANKS);
     let read = Access { kind: accumulate(Op::NoOp), ..put(0, 0, 8) };
     let Access { start, kind, origin, place, .. } = read;
-    let of = |released| WordAccess { start, len: 8, kind: kind.encode(), origin, place, released };
+    let of = |released| WordAccess { start, len: 8, kind: kind.encode(), origin, place, released, is_later: false };
     let mut clock = Clock::new(RANKS);
     clock.advance(0);
     assert!(shadow.recorded(read, &clock, true).is_some());
@@ -455,7 +462,15 @@ enum By {
 /// Records an access by the fast path, if that suffices.
 fn by_word(shadow: Shadow<'_>, new: Access, clock: &Clock) -> bool {
     let Access { start, end, kind, origin, place } = new;
-    let word = WordAccess { start, len: end - start, kind: kind.encode(), origin, place, released: clock.of(origin) };
+    let word = WordAccess {
+        start,
+        len: end - start,
+        kind: kind.encode(),
+        origin,
+        place,
+        released: clock.of(origin),
+        is_later: false,
+    };
     if !kind.combines() || shadow.clocks_in_word(start, end - start).is_none() {
         return false;
     }

@@ -1,13 +1,13 @@
 //! The fast path of accumulates within one word of 8 bytes that are complete when their call
-//! returns. An access takes it if the cell of its block belongs to this block (`cells`), no record
-//! is in a chain, and the cell's records show without a comparison of rules that there is no
-//! conflict. In all other cases the fast path changes nothing, and the access takes the path of
-//! [`Records::record`](super::Records::record).
+//! returns, or at the next flush. An access takes it if the cell of its block belongs to this block
+//! (`cells`), no record is in a chain, and the cell's records show without a comparison of rules
+//! that there is no conflict. In all other cases the fast path changes nothing, and the access
+//! takes the path of [`Records::record`](super::Records::record).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cells::{Cells, FIRST, KIND, ORIGIN, PENDING, RANGE, SECOND, SLOTS, bytes_of, first_part, range_bits};
-use super::{At, HALF, IN_USE, LINE, Shadow, WORD, agree, includes, limited, low};
+use super::{At, HALF, IN_USE, LATER, LINE, OF_OWNER, Shadow, WORD, agree, includes, limited, low};
 use crate::check::clock::{Knows, Slot};
 
 /// An accumulate within one word, with its words in a record.
@@ -21,6 +21,8 @@ pub(crate) struct WordAccess {
     pub(crate) place: u32,
     /// The number of releases of the origin.
     pub(crate) released: u64,
+    /// Whether the access is complete at the next flush ([`Ends::AtFlush`](super::Ends::AtFlush)).
+    pub(crate) is_later: bool,
 }
 
 impl<'m> Shadow<'m> {
@@ -91,11 +93,14 @@ impl Look<'_> {
         }
         // Relaxed, here and below: under the lock of the cell.
         let first = self.words[FIRST + slot].load(Ordering::Relaxed);
-        if first & (PENDING | RANGE) != self.range {
+        if first & RANGE != self.range {
             return bytes_of(first) & bytes_of(self.range) == 0;
         }
         let (origin, kind, ended) = ((second >> ORIGIN) as usize, second & KIND, first & (PENDING - 1));
         let own = origin == new.origin;
+        if first & PENDING != 0 {
+            return self.at_pending(slot, new, known, (first, origin, kind));
+        }
         if !own && known.of(origin) <= ended {
             return agree(kind, new.kind);
         }
@@ -106,10 +111,40 @@ impl Look<'_> {
         }
         // The access is complete, and ordered before the new one.
         if (own && kind == new.kind) || includes(new.kind, kind) || known.common_of(origin) > ended {
-            self.replaced |= 1 << slot;
-            self.seconds[slot / 2] &= u64::from(u32::MAX) << ((1 - slot % 2) * 32);
+            self.replaces(slot);
         }
         true
+    }
+
+    /// [`Look::at`] for the record of an access of the same bytes that was in flight when the
+    /// record was written.
+    #[inline(always)]
+    fn at_pending(
+        &mut self,
+        slot: usize,
+        new: &WordAccess,
+        known: &impl Knows,
+        (first, origin, kind): (u64, usize, u32),
+    ) -> bool {
+        if first & LATER != LATER {
+            return false;
+        }
+        if origin != new.origin {
+            return known.of(origin) <= first & (OF_OWNER - 1) && agree(kind, new.kind);
+        }
+        // Both are in flight, or the older one is complete, and ordered before the new one.
+        let again = new.is_later && kind == new.kind;
+        if again {
+            self.replaces(slot);
+        }
+        again
+    }
+
+    /// The record is of no further use.
+    #[inline(always)]
+    fn replaces(&mut self, slot: usize) {
+        self.replaced |= 1 << slot;
+        self.seconds[slot / 2] &= u64::from(u32::MAX) << ((1 - slot % 2) * 32);
     }
 
     /// Writes the record of the access. Returns false without room.
@@ -120,7 +155,7 @@ impl Look<'_> {
             return false;
         }
         let slot = room.trailing_zeros() as usize % SLOTS;
-        let ended = limited(new.released);
+        let ended = limited(new.released) | if new.is_later { LATER } else { 0 };
         self.words[FIRST + slot].store(first_part(new.place, self.range, ended), Ordering::Relaxed);
         let second = u64::from(new.kind | low(new.origin as u64) << ORIGIN) << (slot % 2 * 32);
         for (half, word) in self.seconds.into_iter().enumerate() {

@@ -1,9 +1,10 @@
 //! The end of accesses that are recorded in the shadows of their targets.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 use super::{Checked, Parts, Pending, addressed};
-use crate::check::{self, Access, At, Checker, Loan, Locked, LogEntry, Shadow};
+use crate::check::{self, Access, At, Checker, Clock, Holder, Loan, Locked, LogEntry, Shadow};
 use crate::error::Result;
 
 /// The accesses that an operation or a synchronization completes.
@@ -42,6 +43,11 @@ impl Completed<'_> {
             Completed::Results(numbers) => numbers.binary_search(&pending.operation).is_ok(),
             Completed::Uses(_) => false,
         }
+    }
+
+    /// Whether all operations are complete at the origin.
+    fn has_all_local(self) -> bool {
+        matches!(self, Completed::All | Completed::Fetching)
     }
 
     /// Whether this completion ends the loan of a buffer.
@@ -139,6 +145,19 @@ impl Checked {
         Ok(())
     }
 
+    /// Completes the operations on a member that end at a flush ([`End::AtFlush`]), and makes the
+    /// release of the flush. `None` if there were none.
+    fn flush<'c>(&self, checker: &'c Checker, member: usize) -> Result<Option<Holder<'c, Clock>>> {
+        let shadow = self.shadow(member)?;
+        let is_unflushed = &self.unflushed[member];
+        // Relaxed: the lock of the clock orders those that take the mark. An operation that another
+        // thread begins meanwhile may be complete at this flush, or at the next one.
+        if !is_unflushed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        Ok(checker.release_of_flush(shadow, || is_unflushed.swap(false, Ordering::Relaxed)))
+    }
+
     /// Completes accesses to a member. Returns whether there were any.
     pub(super) fn complete(&self, checker: &Checker, member: usize, which: Completed<'_>) -> Result<bool> {
         self.complete_in(&mut self.pending()[member], checker, member, which)
@@ -214,6 +233,7 @@ impl Checked {
                 });
             }
         }
+        checker.has_done();
         Ok(list.len() < before)
     }
 }
@@ -226,15 +246,24 @@ impl Parts {
             check::pause();
         }
         self.learn_of_values(checked, checker, member, which)?;
+        if which.has_all_local() {
+            checker.give_others_back(self.id, Some(member));
+        }
         let own = checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
         checked.own_buffers_end(checker, &own)?;
         let has_ended = checked.complete(checker, member, which)?;
+        let flushed = if matches!(which, Completed::All) { checked.flush(checker, member)? } else { None };
         // Where the checker sees the loads by which a program polls, no call learns from the clock.
-        if has_ended && !checker.has_seen_atomics() {
-            checker.release_by_operation().teach(checked.shadow(member)?.clock(At::Settled));
-        } else if !has_ended {
-            checked.flushes(checker, which);
-        }
+        let clock = match flushed {
+            None if has_ended && !checker.has_seen_atomics() => checker.release_by_operation(),
+            None if !has_ended => {
+                checked.flushes(checker, which);
+                return Ok(());
+            }
+            None => return Ok(()),
+            Some(clock) => clock,
+        };
+        clock.teach(checked.shadow(member)?.clock(At::Settled));
         Ok(())
     }
 
@@ -242,6 +271,9 @@ impl Parts {
     #[cold]
     pub(in crate::window) fn all_completed(&self, which: Completed<'_>) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        if which.has_all_local() {
+            checker.give_others_back(self.id, None);
+        }
         let own = checker.give_back(&mut checked.loans(), |loan| which.returns(loan));
         checked.own_buffers_end(checker, &own)?;
         let members: Vec<_> = (0..self.team.size).filter(|&member| checked.has_pending(member)).collect();

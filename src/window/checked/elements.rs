@@ -8,14 +8,14 @@
 
 use std::convert::Infallible;
 use std::ops::Deref;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::target::Target;
 use super::{End, Parts};
-use crate::check::{Access, Checker, Clock, Kind, Shadow, Slot, WordAccess};
+use crate::check::{Access, Call, Checker, Clock, Ends, Kind, Shadow, Slot, WordAccess};
 use crate::error::Result;
 use crate::memory::layout::Layout;
-use crate::reduce::BasicType;
+use crate::reduce::{BasicType, Op};
 
 /// An accumulate on one element. The caller knows the call and the operation, so the compiler
 /// computes most of this.
@@ -87,6 +87,11 @@ impl Parts {
         let Some((checked, checker)) = self.checker() else { return Ok(atomic()) };
         let shadow = checked.shadow(target.rank())?;
         checker.learn_polled();
+        if shadow.has_noput() && element.changes {
+            let at =
+                (at.cast_signed(), &Layout::Bytes(element.len), element.kind, checker.place_of(element.kind).number);
+            self.changes_in_spite((checked, checker), (target, shadow), at)?;
+        }
         let Some((words, released)) = self.note_in_call(checker, shadow, (target, at), element)? else {
             let Element { kind, len, changes, .. } = *element;
             return self.around_far(target, at, (kind, len), changes, || Ok(atomic()));
@@ -100,6 +105,53 @@ impl Parts {
             self.learn_stored(checked, checker, target.rank())?;
         }
         Ok(value)
+    }
+
+    /// [`Parts::note`] and [`Parts::lent`] for an accumulate of one element without a result, which
+    /// is complete at the next flush. `address`: that of the operand. Returns false if nothing is
+    /// recorded: the caller has to use these functions.
+    #[inline]
+    pub(in crate::window) fn note_later(
+        &self,
+        target: &Target,
+        at: u64,
+        (op, ty): (Op, BasicType),
+        address: usize,
+    ) -> Result<bool> {
+        let Some((checked, checker)) = self.checker() else { return Ok(false) };
+        let (member, origin, len) = (target.rank(), self.job.rank, ty.size());
+        let (shadow, kind) = (checked.shadow(member)?, Kind::Combine { call: Call::Accumulate, op: Some(op), ty });
+        checker.learn_polled();
+        if self.ends_at_flush((checker, target), shadow, (kind, End::Later)) != End::AtFlush
+            || shadow.has_noput()
+            || checker.watches()
+        {
+            return Ok(false);
+        }
+        let Some((slot, words)) = shadow.clocks_in_word(at, len as u64) else { return Ok(false) };
+        // The cache lines arrive while this rank searches for the place of the call.
+        prefetch(shadow, slot, (target, at));
+        let place = checker.place_of_form(kind.form());
+        // The accumulate passes on what this rank has done before it.
+        let clock = checker.release_news();
+        clock.teach_words(origin, words);
+        let new = WordAccess {
+            start: at,
+            len: len as u64,
+            kind: kind.encode(),
+            origin,
+            place: place.number,
+            released: clock.of(origin),
+            is_later: true,
+        };
+        if shadow.record_word(&new, &*clock) {
+            drop(clock);
+        } else if self.note_in_cell(checker, clock, shadow, (target, &new, kind), words)?.is_none() {
+            return Ok(false);
+        }
+        // Relaxed: this thread's next flush comes after it.
+        checked.unflushed[member].store(true, Ordering::Relaxed);
+        self.lent_element((checked, checker), (target, at), (kind, place), (address, len)).map(|()| true)
     }
 
     /// [`Parts::note_around`] for an accumulate that may be a message.
@@ -181,10 +233,12 @@ impl Parts {
             return Ok(None);
         }
         let origin = self.job.rank;
-        let new = |released| WordAccess { start: at, len, kind: element.encoded, origin, place, released };
+        let new =
+            |released| WordAccess { start: at, len, kind: element.encoded, origin, place, released, is_later: false };
         if !element.changes {
             let new = new(checker.released());
             if shadow.record_word(&new, checker.known()) {
+                checker.has_done();
                 return Ok(Some((words, new.released)));
             }
             return self.note_in_cell(checker, checker.clock(), shadow, (target, &new, element.kind), words);
@@ -194,6 +248,7 @@ impl Parts {
         clock.teach_words(origin, words);
         let new = new(clock.of(origin));
         if shadow.record_word(&new, &*clock) {
+            checker.has_done();
             return Ok(Some((words, new.released)));
         }
         self.note_in_cell(checker, clock, shadow, (target, &new, element.kind), words)
@@ -210,11 +265,15 @@ impl Parts {
         (target, new, kind): (&Target, &WordAccess, Kind),
         words: &'s [AtomicU64],
     ) -> Result<Option<(&'s [AtomicU64], u64)>> {
-        let WordAccess { start, len, origin, place, .. } = *new;
+        let WordAccess { start, len, origin, place, is_later, .. } = *new;
         let new = Access { start, end: start + len, kind, origin, place };
         let mut clashes = Vec::new();
-        if shadow.record(new, &clock, true, &mut clashes).is_none() {
+        let ends = if is_later { Ends::AtFlush } else { Ends::InCall };
+        if shadow.record(new, &clock, ends, &mut clashes).is_none() {
             return Ok(None);
+        }
+        if !is_later {
+            checker.has_done();
         }
         let released = clock.of(origin);
         drop(clock);

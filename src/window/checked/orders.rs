@@ -41,9 +41,20 @@ impl Parts {
         Ok(passed)
     }
 
+    /// [`Parts::meet`] at a fence.
+    pub(in crate::window) fn meet_at_fence<R>(&self, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
+        if !self.is_checked() {
+            return barrier();
+        }
+        self.fences();
+        self.meet("fence", barrier)
+    }
+
     /// Passes on what this rank has done before `post`.
     pub(in crate::window) fn posts(&self, origins: &[usize]) {
         let Some((checked, checker)) = self.checker() else { return };
+        // Fails only without the memory of rank 0, which a job with the checker has.
+        drop(self.promises_of_post(checked, checker, origins));
         *checked.origins.lock().unwrap_or_else(PoisonError::into_inner) = origins.to_vec();
         checked.own().begin_exposure();
         checked.exposes_buffers(checker);
@@ -84,6 +95,7 @@ impl Parts {
     pub(in crate::window) fn completes_arrived(&self) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         checker.end_exposure(checked.own());
+        checked.own().forbids_puts(None);
         checked.origins.lock().unwrap_or_else(PoisonError::into_inner).clear();
         checked.forget_own_buffers()?;
         self.learn_from(self.team.me, &[At::Complete])
@@ -97,7 +109,7 @@ impl Parts {
             counters::raise(counts, index);
             return Ok(());
         };
-        checked.complete(checker, member, Completed::Operation(last_operation().0))?;
+        checked.complete(checker, member, Completed::Operation(last_operation().number))?;
         // The numbers of the clocks are those of the counter, so the lock covers both.
         let notices = NoticeClocks::of(counts, counters::BYTES, index, self.job.size);
         let locked = notices.lock(|turn| checked.wait(turn))?;
@@ -131,6 +143,7 @@ impl Parts {
     /// may read. Other ranks may poll for what it has stored. Where the checker sees the loads by
     /// which a program polls, they teach the rank, and this call does not.
     pub(crate) fn sync(&self) {
+        self.job.progress.look_on();
         self.own.sync();
         let Some((checked, checker)) = self.checker().filter(|(_, checker)| !checker.has_seen_atomics()) else {
             return;

@@ -9,7 +9,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Access, At, Checked, Checker, Clash, Clock, Hold, Kind, Loan, Parts, Record, Target};
+use super::super::target::Hold;
+use super::{Access, At, Checked, Checker, Clash, Clock, Kind, Loan, MANY, Parts, Record, Target};
 use crate::check::BufferUse;
 use crate::error::Result;
 use crate::flavor::Flavor;
@@ -23,6 +24,9 @@ struct Inner {
     /// What this rank may have known when it exposed its part, if the part is exposed.
     posted: Option<Clock>,
     records: Vec<Record>,
+    /// The last use, if it does not end alone, and the member of its operation. Its record stands
+    /// for repetitions of the use.
+    last: Option<(Access, usize)>,
 }
 
 impl OwnBuffers {
@@ -45,9 +49,11 @@ impl Checked {
         if records.is_empty() {
             return Ok(());
         }
+        self.own_buffers.inner().last = None;
         let released = super::Shadow::ends_with_release(checker.clock().of(self.shadows.job.rank));
         let locked = self.lock(self.own())?;
         records.iter().for_each(|&record| locked.complete(record, released));
+        checker.has_done();
         Ok(())
     }
 
@@ -60,6 +66,18 @@ impl Checked {
         }
         let locked = self.lock(self.own())?;
         records.into_iter().for_each(|record| locked.forget(record));
+        Ok(())
+    }
+
+    /// Makes room for the record of a buffer. If there are many records, drops those that were
+    /// replaced.
+    fn make_room_for_own(&self, own: &mut Inner) -> Result<()> {
+        if own.records.len() == own.records.capacity() && own.records.len() > MANY {
+            let locked = self.lock(self.own())?;
+            own.records.retain(|&record| locked.is(record));
+            self.loans().retain(|loan| loan.own.is_none_or(|record| locked.is(record)));
+            own.records.reserve(own.records.len());
+        }
         Ok(())
     }
 }
@@ -92,7 +110,12 @@ impl Parts {
         let kind = if written { Kind::Store } else { Kind::Load };
         let [start, end] = [start - base, end - base].map(|it| it as u64);
         let new = Access { start, end, kind, origin: self.job.rank, place: lent.place.number };
+        let use_of = (!lent.is_alone).then_some((new, lent.member));
+        if use_of.is_some() && own.last == use_of {
+            return Ok(None);
+        }
         let mut clashes = Vec::new();
+        checked.make_room_for_own(&mut own)?;
         let locked = checked.lock(checked.own())?;
         // All ranks meet at the end of a fence epoch, before the records are forgotten.
         let record = match in_fence {
@@ -101,6 +124,7 @@ impl Parts {
         };
         drop(locked);
         own.records.push(record);
+        own.last = use_of;
         // Conflicts of two buffers are found among all buffers of the rank.
         let is_buffer = |older: &Access| matches!(older.kind, Kind::Load | Kind::Store);
         let is_same = |older: &Access| older.place == new.place && (older.start, older.end) == (start, end);

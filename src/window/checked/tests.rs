@@ -1,6 +1,7 @@
 //! Two threads of a rank: one makes an accumulate, within which the other one releases. And memory
 //! that is attached, or refused.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -15,13 +16,18 @@ use crate::error::{Class, Result};
 use crate::flavor::Flavor;
 use crate::hints::Info;
 use crate::job::Job;
+use crate::ops::Sum;
 use crate::reduce::{BasicType, Op};
 use crate::window::Window;
+use crate::window::checked::{Completed, MANY};
 use crate::window::core::Core;
 use crate::window::create::WindowSpec;
 
 /// Time limit, sufficient on a busy machine.
 const LIMIT: Duration = Duration::from_secs(100);
+
+/// How often a test looks, a millisecond apart, for something that must not happen.
+const ATTEMPTS: usize = if cfg!(miri) { 5 } else { 100 };
 
 /// Records an accumulate on rank 1's part. Instead of the accumulate, another thread meets rank 1,
 /// which then puts and reports that it has put.
@@ -200,4 +206,71 @@ fn the_checker_does_not_keep_memory_that_was_not_attached() {
     assert_eq!(known(), [false, false]);
     core.free().expect("a window");
     world.finalize().expect("a job");
+}
+
+/// Regression: each operation left a record of its buffer until the next flush.
+///
+/// Shows E5.
+#[test]
+fn repeated_uses_of_buffers_need_a_bounded_number_of_records() {
+    const TIMES: usize = if cfg!(miri) { 600 } else { 20_000 };
+    let counts: Body = |win, _| {
+        let (from, more) = (vec![1_i64; 1], vec![1_i64; 4 * MANY]);
+        let loans = |win: &Window<i64>| win.core.parts.checked.as_ref().expect("checked").loans().len();
+        if win.core.parts.team.me == 1 {
+            return Ok(());
+        }
+        win.lock_all(|epoch| {
+            (0..TIMES).try_for_each(|_| epoch.accumulate(1, DATA, &from, Sum))?;
+            assert_eq!(loans(win), 0, "one run");
+            // Every second element, so that no buffer touches another.
+            let apart = |turn: usize| 2 * (turn * 7919 % (more.len() / 2));
+            (0..TIMES).try_for_each(|turn| epoch.accumulate(1, DATA, &more[apart(turn)..=apart(turn)], Sum))?;
+            let most = 2 * MANY.max(more.len());
+            assert!(loans(win) <= most, "{} loans of {} buffers", loans(win), more.len() / 2);
+            epoch.flush(1)?;
+            assert_eq!(loans(win), 0);
+            Ok(())
+        })?;
+        Ok(())
+    };
+    assert_eq!(reports_of([counts, counts]), Some(0));
+}
+
+/// Regression: a flush took the mark of a put, and then waited for the clock to make its release. A
+/// flush of another thread meanwhile found no mark and returned, and the put, although complete,
+/// was reported against this thread's next operation.
+///
+/// Shows E5.
+#[test]
+fn a_flush_takes_the_mark_of_operations_only_with_the_clock() {
+    let flushes: Body = |win, _| {
+        let parts = &win.core.parts;
+        if parts.team.me == 1 {
+            return Ok(());
+        }
+        let (checked, checker) = parts.checker().expect("the job is checked");
+        let is_marked = || checked.unflushed[1].load(Ordering::Relaxed);
+        win.lock_all(|epoch| {
+            epoch.put_value(1, DATA, 5)?;
+            assert!(is_marked(), "the put ends at a flush");
+            let clock = checker.clock();
+            let released = checker.released();
+            let kept = thread::scope(|scope| {
+                let flush = scope.spawn(|| parts.completed(1, Completed::All));
+                let kept = (0..ATTEMPTS).all(|_| {
+                    thread::sleep(Duration::from_millis(1));
+                    is_marked()
+                });
+                // Before an assertion, so that a failure leaves no thread that waits.
+                drop(clock);
+                flush.join().expect("no panic").map(|()| kept)
+            })?;
+            assert!(kept, "another thread's flush would find no mark, and no release");
+            assert!(!is_marked() && checker.released() > released, "the flush made its release");
+            Ok(())
+        })?;
+        Ok(())
+    };
+    assert_eq!(reports_of([flushes, flushes]), Some(0));
 }

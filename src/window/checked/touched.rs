@@ -184,6 +184,9 @@ impl Parts {
         if let (Some(base), Some(memory)) = (shadow.shared(), &by_addresses) {
             by_address = Some(checked.record_by_address(memory, base, new, (&clock, end), &mut conflicts)?);
         }
+        if end == End::InCall {
+            checker.has_done();
+        }
         then((record, by_address), &clock)?;
         Ok(conflicts)
     }

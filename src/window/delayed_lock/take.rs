@@ -89,6 +89,8 @@ impl Core {
             _ => self.parts.end_delay(),
         }
         target.set_hold(hold);
+        // If nothing is in flight, the release may follow puts.
+        target.tally.unmix();
         self.parts.job.progress.end_sleeps();
         done
     }

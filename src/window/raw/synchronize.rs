@@ -26,9 +26,16 @@ impl RawWindow {
         }
         let call = if assert.has(Assert::NOSUCCEED) { Call::LastFence } else { Call::Fence };
         self.core.epochs.step("fence", call)?;
-        // With both, the other ranks do not wait either. Operations precede the call only where
-        // NOPRECEDE is not true.
-        if assert.has(Assert::NOPRECEDE | Assert::NOSUCCEED) { self.core.parts.flush_all() } else { self.core.fence() }
+        self.core.parts.asserting(assert, || {
+            // With both, the other ranks do not wait either. Operations precede the call only where
+            // NOPRECEDE is not true.
+            if assert.has(Assert::NOPRECEDE | Assert::NOSUCCEED) {
+                self.core.parts.fences();
+                self.core.fence_alone()
+            } else {
+                self.core.fence()
+            }
+        })
     }
 
     /// Warns of an assertion that is not true, and lets the call go on, in a window with
@@ -45,14 +52,13 @@ impl RawWindow {
     /// Exposes this rank's part to `origins` without waiting (`MPI_WIN_POST`, MPI-4.1 §12.5.2).
     ///
     /// # Errors
-    /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
-    /// has its own part locked; `Rank` if `origins` has a rank that does not exist, or one rank
-    /// twice; `Assert` for an assertion that is not defined for this call; `Other` if a transport
-    /// failed. If only some origins could be notified, the exposure epoch is open to those, and to
-    /// origins whose notice is sent later.
+    /// `RmaSync` within an exposure epoch, or while this rank has its own part locked; `Rank` if
+    /// `origins` has a rank that does not exist, or one rank twice; `Assert` for an assertion that
+    /// is not defined for this call; `Other` if a transport failed. If only some origins could be
+    /// notified, the exposure epoch is open to those, and to origins whose notice is sent later.
     pub fn post(&self, origins: &[usize], assert: Assert) -> Result<()> {
         assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
-        self.core.post(origins, !assert.has(Assert::NOCHECK))
+        self.core.parts.asserting(assert, || self.core.post(origins, !assert.has(Assert::NOCHECK)))
     }
 
     /// Opens an access epoch to `targets` without waiting (`MPI_WIN_START`, MPI-4.1 §12.5.2). The
@@ -103,6 +109,7 @@ impl RawWindow {
     /// info says `no_locks`; `Rank`; `Assert`.
     pub fn lock(&self, kind: Lock, target: usize, assert: Assert) -> Result<()> {
         assert.only("lock", Assert::NOCHECK)?;
+        self.core.parts.look_on(target);
         self.core.lock(kind, target, !assert.has(Assert::NOCHECK))
     }
 
@@ -144,6 +151,7 @@ impl RawWindow {
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
         let permit = self.core.may_flush("flush", target)?;
+        self.core.parts.look_on(target);
         self.core.parts.flush("flush", permit)
     }
 
@@ -154,6 +162,7 @@ impl RawWindow {
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
         self.core.epochs.check("flush_all", Call::FlushAll)?;
+        self.core.parts.job.progress.look_beside();
         self.core.flush_epoch()
     }
 
@@ -165,6 +174,7 @@ impl RawWindow {
     #[inline]
     pub fn flush_local(&self, target: usize) -> Result<()> {
         let permit = self.core.may_flush("flush_local", target)?;
+        self.core.parts.look_on(target);
         self.core.parts.flush("flush_local", permit)
     }
 
@@ -175,6 +185,7 @@ impl RawWindow {
     #[inline]
     pub fn flush_local_all(&self) -> Result<()> {
         self.core.epochs.check("flush_local_all", Call::FlushAll)?;
+        self.core.parts.job.progress.look_beside();
         self.core.flush_epoch_locally()
     }
 

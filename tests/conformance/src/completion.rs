@@ -3,10 +3,11 @@
 
 use std::sync::OnceLock;
 
-use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Port, Post, Tally, Width};
+use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Port, Post, Tally, TallyRef, Width};
 
-use crate::team::{bytes, filled, pattern};
-use crate::{Fixture, run};
+use crate::put::Shape;
+use crate::team::{RemoteOf, bytes, filled, pattern};
+use crate::{Fixture, Rank, run};
 
 /// `Again`: "Not accepted, without effect"; `Done`: "nothing was counted"; `Pending`: "Accepted and
 /// counted by the tally".
@@ -72,54 +73,119 @@ pub fn ten_thousand_operations_complete(fixture: &impl Fixture) {
     });
 }
 
-/// "A count that falls means that the target has the data": the count of one target falls although
-/// another target makes no progress, and so does that of the other one if it need not
-/// (`passive_target`).
+/// The puts of a burst, behind a long one.
+const BURST: usize = 32;
+
+/// The longest put that precedes a burst.
+const LONG: usize = 1 << 20;
+
+/// Bytes of a window for each put of a burst.
+const ROOM: usize = 512;
+
+/// Puts of one shape to one target, and their data: a single one, or a burst behind a long put.
+struct Puts {
+    shape: Shape,
+    /// Each with its offset and its bytes. In a burst the first one is the long put.
+    all: Vec<(usize, Vec<u8>)>,
+}
+
+impl Puts {
+    /// The puts of round `round`. Their bytes differ from those of other rounds.
+    fn new<F: Fixture>(rank: &Rank<'_, F>, shape: Shape, is_burst: bool, round: usize) -> Puts {
+        let (long, len) = (long(rank), shape.limit(rank).min(ROOM - 9));
+        let short = |index: usize| (long + index * ROOM + 5, pattern(round + index, len));
+        let all = match is_burst {
+            false => vec![short(0)],
+            true => std::iter::once((0, pattern(round, long))).chain((0..BURST).map(short)).collect(),
+        };
+        Puts { shape, all }
+    }
+
+    fn post<F: Fixture>(&self, rank: &Rank<'_, F>, to: &RemoteOf<F>, tally: &TallyRef) {
+        for (index, (offset, data)) in self.all.iter().enumerate() {
+            let shape = if self.all.len() > 1 && index == 0 { Shape::Registered } else { self.shape };
+            shape.post(rank, to, *offset, data, tally);
+        }
+    }
+
+    /// Whether the memory of a target has the data of all puts.
+    fn are_in(&self, memory: &OnceLock<Memory>) -> bool {
+        let has = |(offset, data): &(usize, Vec<u8>)| {
+            memory.get().map(|m| bytes(m, *offset, data.len())) == Some(data.clone())
+        };
+        self.all.iter().all(has)
+    }
+}
+
+/// The length of the put that precedes a burst.
+fn long<F: Fixture>(rank: &Rank<'_, F>) -> usize {
+    rank.domain().port().limits().transfer_max.min(LONG)
+}
+
+/// "A count that falls means that the target has the data", for puts of every shape, alone and in
+/// bursts: the count of one target falls although another target makes no progress, and so does
+/// that of the other one if it need not (`passive_target`).
 /// Shows S3.
 pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
     let memories: [OnceLock<Memory>; 3] = Default::default();
-    let has_data = |target: usize| memories[target].get().map(|memory| bytes(memory, 8, 8)) == Some(pattern(9, 8));
     run(fixture, 3, |rank| {
-        let window = rank.window(64);
+        let window = rank.window(long(rank) + (BURST + 1) * ROOM);
         memories[rank.me.index()].get_or_init(|| window.memory.clone());
         // A provider may answer `Again` until a target without a connection makes progress.
         for remote in &window.remotes {
             let tally = Tally::new();
-            rank.put(remote, 16 + 8 * u64::from(rank.me.0), &filled(&pattern(1, 8)), &tally);
+            rank.put(remote, 8 * u64::from(rank.me.0), &filled(&pattern(1, 8)), &tally);
             rank.flush(&tally);
         }
-        rank.barrier();
-        // Rank 2 makes no progress. Rank 0 makes it in this thread alone, so that its counts are
-        // steady while it reads them.
-        if rank.me != Peer(1) {
-            rank.pause();
-        }
-        rank.barrier();
-        let all = Tally::new();
-        let tallies = [Tally::within(&all), Tally::within(&all), Tally::within(&all)];
-        if rank.me.0 == 0 {
-            let data = filled(&pattern(9, 8));
-            for target in [2, 1] {
-                rank.put(&window.remotes[target], 8, &data, &tallies[target]);
+        let cases = Shape::ALL.into_iter().flat_map(|shape| [(shape, false), (shape, true)]);
+        for (turn, (shape, is_burst)) in cases.enumerate() {
+            if shape.limit(rank) > 0 {
+                let puts = Puts::new(rank, shape, is_burst, 1 + 5 * turn);
+                flushed_one_by_one(rank, &window.remotes, &puts, &memories);
             }
-            rank.flush(&tallies[1]);
-            assert!(has_data(1), "after the flush of rank 1");
-            if rank.domain().port().limits().passive_target {
-                rank.flush(&tallies[2]);
-            }
-            assert_eq!(all.outstanding(), tallies[2].outstanding(), "the parent counts the operation to rank 2");
-            assert!(!tallies[2].idle() || has_data(2), "the count of rank 2 has fallen");
         }
-        rank.barrier();
-        rank.resume();
-        rank.barrier();
-        if rank.me.0 == 0 {
-            rank.flush(&tallies[2]);
-            assert!(has_data(2), "after the flush of rank 2");
-            assert!(all.idle(), "the parent counts its children's operations only");
-        }
-        rank.barrier();
     });
+}
+
+/// One round of [`targets_are_flushed_one_by_one`].
+fn flushed_one_by_one<F: Fixture>(
+    rank: &Rank<'_, F>,
+    remotes: &[RemoteOf<F>],
+    puts: &Puts,
+    memories: &[OnceLock<Memory>; 3],
+) {
+    let what = format!("{:?}, {} puts", puts.shape, puts.all.len());
+    rank.barrier();
+    // Rank 2 makes no progress. Rank 0 makes it in this thread alone, so that its counts are steady
+    // while it reads them.
+    if rank.me != Peer(1) {
+        rank.pause();
+    }
+    rank.barrier();
+    let all = Tally::new();
+    let tallies = [Tally::within(&all), Tally::within(&all), Tally::within(&all)];
+    if rank.me.0 == 0 {
+        for target in [2, 1] {
+            assert!(!puts.are_in(&memories[target]), "{what}: the data is new");
+            puts.post(rank, &remotes[target], &tallies[target]);
+        }
+        rank.flush(&tallies[1]);
+        assert!(puts.are_in(&memories[1]), "{what}: after the flush of rank 1");
+        if rank.domain().port().limits().passive_target {
+            rank.flush(&tallies[2]);
+        }
+        assert_eq!(all.outstanding(), tallies[2].outstanding(), "the parent counts the operations to rank 2");
+        assert!(!tallies[2].idle() || puts.are_in(&memories[2]), "{what}: the count of rank 2 has fallen");
+    }
+    rank.barrier();
+    rank.resume();
+    rank.barrier();
+    if rank.me.0 == 0 {
+        rank.flush(&tallies[2]);
+        assert!(puts.are_in(&memories[2]), "{what}: after the flush of rank 2");
+        assert!(all.idle(), "the parent counts its children's operations only");
+    }
+    rank.barrier();
 }
 
 /// A rank is its own peer, as any other rank is.

@@ -10,7 +10,7 @@ use crate::{Fixture, Rank, Window, run};
 /// Whether the port takes immediates, as the fixture says. Asserts a port's refusal.
 fn takes<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>) -> bool {
     let port = rank.domain().port();
-    let takes = port.limits().immediates;
+    let takes = port.limits().immediates.any();
     assert_eq!(takes, fixture_takes(rank), "what the port promises");
     if !takes {
         let tally = Tally::new();
@@ -19,6 +19,10 @@ fn takes<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>) -> bool {
         let reason = format!("{:?}", Reason::NoImmediates);
         assert!(format!("{:?}", fault.cause).contains(&reason), "{fault:?}");
         assert!(tally.idle());
+    } else if let Some(wide) = Immediate::new(1 << port.limits().immediates.bits) {
+        let (tally, target) = (Tally::new(), &window.remotes[(rank.me.index() + 1) % window.remotes.len()]);
+        let answer = port.put_immediate(target, 0, &[1; 8], wide, &tally);
+        assert!(matches!(answer, Post::Broken(_)) && tally.idle(), "a number of too many bits: {answer:?}");
     }
     takes
 }
@@ -37,15 +41,16 @@ fn came<F: Fixture>(rank: &Rank<'_, F>) -> Vec<(Peer, u32)> {
     immediates.iter().map(|&(from, immediate)| (from, immediate.number())).collect()
 }
 
-/// "The target's handler gets `immediate` once the target has these bytes and those of all puts
-/// that this process had posted to the target before": bursts of puts of several lengths, each
-/// with an immediate right behind it, from two origins.
+/// "The target's handler gets `immediate` once the target has these bytes and those of the puts of
+/// at most `Immediates::follow` bytes that this process had posted to the target before": bursts of
+/// puts of several lengths, each with an immediate right behind it, from two origins.
 pub fn immediates_follow_puts(fixture: &impl Fixture) {
     const BURSTS: usize = 60;
     const SMALL: usize = 4;
     run(fixture, 3, |rank| {
         let limits = rank.domain().port().limits();
-        let (long, carried) = (limits.transfer_max.min(100_000), limits.packed_max.min(700));
+        let long = limits.transfer_max.min(100_000).min(limits.immediates.follow);
+        let carried = limits.packed_max.min(700);
         let step = (SMALL * 8 + long + carried).next_multiple_of(8);
         let window = rank.window(2 * BURSTS * step);
         if !takes(rank, &window) {

@@ -9,7 +9,7 @@ const GUARD: u8 = 0xEE;
 
 /// The way in which a put is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+pub(crate) enum Shape {
     Inline,
     Packed,
     Registered,
@@ -17,7 +17,9 @@ enum Shape {
 }
 
 impl Shape {
-    fn limit<F: Fixture>(self, rank: &Rank<'_, F>) -> usize {
+    pub(crate) const ALL: [Shape; 4] = [Shape::Inline, Shape::Packed, Shape::Registered, Shape::List];
+
+    pub(crate) fn limit<F: Fixture>(self, rank: &Rank<'_, F>) -> usize {
         let limits = rank.domain().port().limits();
         match self {
             Shape::Inline => limits.inline_max,
@@ -26,7 +28,7 @@ impl Shape {
         }
     }
 
-    fn post<F: Fixture>(
+    pub(crate) fn post<F: Fixture>(
         self,
         rank: &Rank<'_, F>,
         to: &crate::team::RemoteOf<F>,
@@ -124,7 +126,7 @@ fn whole<F: Fixture>(fixture: &F, shape: Shape) {
 pub fn outstanding_puts_keep_to_their_ranges<F: Fixture>(fixture: &F) {
     const STRIPES: usize = 40;
     run(fixture, 3, |rank| {
-        let shapes = [Shape::Inline, Shape::Packed, Shape::Registered, Shape::List];
+        let shapes = Shape::ALL;
         let len = |stripe: usize| 1 + stripe % 13;
         let place = |from: usize, stripe: usize| (stripe * 3 + from) * 16 + 1;
         let window = rank.window(STRIPES * 3 * 16);

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use transom_conformance::{Fixture, Orders, Window, conformance, connect_all, peers, run};
 use transom_fabric::devices::{Nodes, Place};
 use transom_fabric::{AmoKind, Awaited, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
+use transom_ofi::library::Library;
 use transom_ofi::{OfiDomain, OfiOptions};
 
 mod carried;
@@ -24,12 +25,17 @@ struct Named(&'static str);
 
 const CXI: Named = Named("cxi");
 
-/// A provider that requires registered origin buffers, in a process that may register one beside
-/// its pools and its window.
-const LOCKED: Named = Named("verbs;ofi_rxm");
+/// A provider that requires registered origin buffers.
+const RXM: Named = Named("verbs;ofi_rxm");
 
-/// All providers whose stand-ins have room for the contract's tests.
-const ALL: [Named; 6] = [CXI, Named("efa"), Named("opx"), Named("psm3"), Named("shm"), Named("lnx")];
+/// All providers.
+const ALL: [Named; 7] = [CXI, Named("efa"), Named("opx"), Named("psm3"), Named("shm"), Named("lnx"), RXM];
+
+/// [`RXM`] in a process that may register one buffer beside its three pools and its window.
+struct Locked;
+
+/// A provider of a library of this version.
+struct OfVersion((u32, u32), Named);
 
 /// Opens the preferred provider for a rank, as a job without a chosen provider does.
 fn open(rank: u32, devices: Option<&str>) -> Arc<OfiDomain> {
@@ -47,17 +53,11 @@ impl Fixture for Named {
     }
 
     fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
-        let open = |rank| {
-            let options = OfiOptions { provider: Some(self.0.to_owned()), rank, ..OfiOptions::default() };
-            OfiDomain::open_of(&stand_in::library(), &options).expect("the stand-in is here")
-        };
-        let domains: Vec<_> = peers(ranks).map(open).collect();
-        connect_all(&domains);
-        domains
+        self.open_of(&stand_in::library(), ranks)
     }
 
     fn orders(&self) -> Orders {
-        Orders::default()
+        Orders { immediates: self.0 == "psm3", ..Orders::default() }
     }
 
     fn memory(&self, _domain: &OfiDomain, len: usize) -> Memory {
@@ -65,7 +65,73 @@ impl Fixture for Named {
     }
 }
 
+impl Named {
+    fn open_of(&self, library: &Arc<Library>, ranks: usize) -> Vec<Arc<OfiDomain>> {
+        let open = |rank| {
+            let options = OfiOptions { provider: Some(self.0.to_owned()), rank, ranks, ..OfiOptions::default() };
+            OfiDomain::open_of(library, &options).expect("the stand-in is here")
+        };
+        let domains: Vec<_> = peers(ranks).map(open).collect();
+        connect_all(&domains);
+        domains
+    }
+}
+
+impl Fixture for Locked {
+    type Domain = OfiDomain;
+
+    fn name(&self) -> String {
+        format!("{} with little locked memory", RXM.name())
+    }
+
+    fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
+        stand_in::with_regions(5, || RXM.open(ranks))
+    }
+
+    fn orders(&self) -> Orders {
+        RXM.orders()
+    }
+
+    fn memory(&self, domain: &OfiDomain, len: usize) -> Memory {
+        RXM.memory(domain, len)
+    }
+}
+
+impl Fixture for OfVersion {
+    type Domain = OfiDomain;
+
+    fn name(&self) -> String {
+        format!("{} of libfabric {:?}", self.1.name(), self.0)
+    }
+
+    fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
+        self.1.open_of(&stand_in::library_of(self.0), ranks)
+    }
+
+    fn orders(&self) -> Orders {
+        self.1.orders()
+    }
+
+    fn memory(&self, domain: &OfiDomain, len: usize) -> Memory {
+        self.1.memory(domain, len)
+    }
+}
+
 conformance!(super::ALL);
+
+/// Each version of libfabric is asked for a version of the interface that it has, at most 1.17: the
+/// stand-in refuses others.
+/// Shows T3.
+#[test]
+fn each_version_is_asked_for_what_it_has() {
+    for version in [(1, 15), (1, 17), (1, 22), (2, 0), (2, 5)] {
+        for named in ALL {
+            let fixture = OfVersion(version, named);
+            transom_conformance::put::registered_puts_are_whole(&fixture);
+            transom_conformance::messages::messages_of_every_length(&fixture);
+        }
+    }
+}
 
 /// `cxi` is the first provider tried. Ranks use its devices in turn, unless the user names one.
 #[test]
@@ -81,20 +147,23 @@ fn cxi_is_preferred_and_ranks_are_distributed_over_devices() {
     assert!(error.contains("cxi: no device can be used: cxi0 is excluded by TRANSOM_NET_DEVICES"), "{error}");
 }
 
-/// Ranks use the devices of `efa` and `opx` in turn, and those of `verbs;ofi_rxm`, which may be of
-/// different networks, alike.
+/// Ranks use the devices of `efa` and `opx` in turn. The devices of `verbs;ofi_rxm` may be of
+/// different networks, so ranks use them in turn only if the user joins them.
 /// Shows T3.
 #[test]
 fn ranks_are_distributed_over_devices_of_one_network() {
-    let name = |provider: &str, rank| {
+    let name = |provider: &str, devices: &str, rank| {
         let place = Place { near: Nodes(0), before: vec![Nodes(0); rank] };
-        let options = OfiOptions { provider: Some(provider.to_owned()), place, ..OfiOptions::default() };
+        let (provider, devices) = (Some(provider.to_owned()), Some(devices.to_owned()));
+        let options = OfiOptions { provider, devices, place, ..OfiOptions::default() };
         OfiDomain::open_of(&stand_in::library(), &options).expect("the stand-in is here").name()
     };
-    let names = |provider| [0, 1].map(|rank| name(provider, rank));
-    assert_eq!(names("efa"), ["efa rdmap0s6-rdm", "efa rdmap0s7-rdm"]);
-    assert_eq!(names("opx"), ["opx ib0", "opx ib1"]);
-    assert_eq!(names("verbs;ofi_rxm"), ["verbs;ofi_rxm mlx5_0"; 2]);
+    let names = |provider, devices| [0, 1].map(|rank| name(provider, devices, rank));
+    assert_eq!(names("efa", ""), ["efa rdmap0s6-rdm", "efa rdmap0s7-rdm"]);
+    assert_eq!(names("opx", ""), ["opx ib0", "opx ib1"]);
+    assert_eq!(names("verbs;ofi_rxm", ""), ["verbs;ofi_rxm mlx5_0"; 2]);
+    assert_eq!(names("verbs;ofi_rxm", "mlx5_1,mlx5_0"), ["verbs;ofi_rxm mlx5_1"; 2]);
+    assert_eq!(names("verbs;ofi_rxm", "mlx5_1+mlx5_0"), ["verbs;ofi_rxm mlx5_0", "verbs;ofi_rxm mlx5_1"]);
 }
 
 /// The provider reports manual progress; a target that makes no call is served nevertheless, which
@@ -118,7 +187,7 @@ fn idle_targets_are_served_and_atomics_are_the_devices() {
 /// Shows S5, T3.
 #[test]
 fn idle_targets_of_other_providers_are_not_served() {
-    for named in ALL.iter().filter(|named| named.0 != "cxi") {
+    for named in ALL.iter().filter(|named| !["cxi", RXM.0].contains(&named.0)) {
         let domains = named.open(1);
         assert_eq!((domains[0].port().limits().passive_target, domains[0].provider()), (false, named.0.to_owned()));
     }
@@ -286,7 +355,7 @@ fn builds_of_opx_for_device_memory_are_used() {
 /// write is not requested, others do not register it. Regression: the put failed.
 #[test]
 fn the_source_of_a_put_may_be_read_only() {
-    for named in ALL.into_iter().chain([LOCKED]) {
+    for named in ALL {
         run(&named, 2, |rank| {
             let long = 1 << 16;
             let window: Window<Named> = rank.window(long);
@@ -336,10 +405,10 @@ fn a_put_reaches_libfabric_by_two_functions_of_the_port() {
 /// end of another put would free locked memory.
 #[test]
 fn a_put_waits_for_the_locked_memory_of_others() {
-    run(&LOCKED, 2, |rank| {
+    run(&Locked, 2, |rank| {
         // More than rank 1 copies.
         let long = 1 << 16;
-        let window: Window<Named> = rank.window(long);
+        let window: Window<Locked> = rank.window(long);
         if rank.me.0 == 1 {
             let (source, tally, target) = (Memory::private(long), Tally::new(), &window.remotes[0]);
             let first = rank.try_put(target, 0, &source, &tally);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use transom_conformance::{Fixture, Orders, conformance, connect_all, peers};
 use transom_fabric::sim::{SimAmo, SimDelivery, SimDomain, SimNet, SimOptions, SimRegions};
-use transom_fabric::{Coherence, Memory};
+use transom_fabric::{Coherence, Immediates, Memory};
 
 struct Sim(SimOptions);
 
@@ -25,6 +25,7 @@ impl Fixture for Sim {
 
     fn orders(&self) -> Orders {
         let SimDelivery { ordered, amos_ordered, amos_in_order, immediates, .. } = self.0.delivery;
+        let immediates = immediates.any();
         Orders { messages: ordered, atomics: amos_ordered, atomics_of_a_location: amos_in_order, immediates }
     }
 
@@ -32,6 +33,9 @@ impl Fixture for Sim {
         Memory::private(len)
     }
 }
+
+/// Immediates of few bits, which follow short puts only.
+const FEW: Immediates = Immediates { bits: 9, follow: 100 };
 
 /// A net for each seed. Every seed has other options; each option is combined with each value of
 /// the neighbouring options.
@@ -57,10 +61,9 @@ fn adversarial_nets() -> impl Iterator<Item = Sim> {
             delivery: SimDelivery {
                 most: (seed % 7 == 6).then_some(16),
                 ordered: seed % 4 < 2,
-                gathers: false,
                 amos_ordered: !seed.is_multiple_of(3),
                 amos_in_order: seed % 7 < 4,
-                immediates: seed.is_multiple_of(2),
+                immediates: [Immediates::ALL, Immediates::NONE, FEW, Immediates::NONE][seed as usize % 4],
                 holds: seed % 5 == 3,
                 ..SimDelivery::default()
             },

@@ -32,6 +32,7 @@ unsafe extern "C" {
     pub(crate) fn host_comm_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_call_at_end() -> c_int;
     pub(crate) fn host_at_exit(stop: extern "C" fn());
+    pub(crate) fn host_fail_exit();
     pub(crate) fn host_info_get(
         info: InfoHandle,
         key: *const c_char,

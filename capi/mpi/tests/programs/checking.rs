@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::hosts::{Host, Language};
-use super::running::{Run, printed, verified};
+use super::running::{Run, printed, refused, verified};
 
 /// The checker reports the racy cases, and none that the host's calls order.
 /// Shows E5.
@@ -34,6 +34,15 @@ pub(super) fn checked(host: &'static Host) {
         let printed = verified(&run.given(vec![case.to_owned()], 60), false);
         let reports = printed.matches("transom: conflicting accesses to window").count();
         assert_eq!(reports, usize::from(RACY.contains(&case)), "{case}\n{printed}");
+    }
+    for (case, fails) in [("unordered", true), ("barrier", false)] {
+        let run = Run::of(host, program.clone(), 3).served().with("TRANSOM_CHECK", "fail");
+        let run = run.given(vec![case.to_owned()], 60);
+        if fails {
+            refused(&run, "the conflict checker has made reports")
+        } else {
+            verified(&run, false)
+        };
     }
     places_without_debug_information(host, &program);
     let ending = Run::of(host, host.program("thread_ends", Language::C), 2).served();

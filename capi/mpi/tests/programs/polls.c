@@ -36,6 +36,17 @@ static long polls(void) {
     return polled_ - before;
 }
 
+/* The calls within exchanges around the ring, with late ranks as above. */
+static long polls_of_exchanges(void) {
+    long before = polled_, token = rank_;
+    int right = (rank_ + 1) % size_, left = (rank_ + size_ - 1) % size_;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i % LATE == 0 && i / LATE % size_ == rank_) usleep(MICROSECONDS);
+        MPI_Sendrecv_replace(&token, 1, MPI_LONG, right, 6, left, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    return polled_ - before;
+}
+
 /* The calls within tests that find nothing. */
 static long polls_of_tests(void) {
     long before = polled_, token = 0;
@@ -79,14 +90,16 @@ int main(int argc, char **argv) {
     MPI_Win win;
     long *part;
     MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
-    long some = polls(), tested = polls_of_tests();
+    long some = polls(), exchanged = polls_of_exchanges(), tested = polls_of_tests();
     MPI_Win_free(&win);
     long freed = polls(), hosted = in_window_of_host();
-    printf("rank %d: %ld polls without a window, %ld with one, %ld in tests, %ld after it, %ld in a window of the MPI\n",
-           rank_, none, some, tested, freed, hosted);
+    printf("rank %d: %ld polls without a window, %ld with one, %ld in exchanges, %ld in tests, %ld after it, "
+           "%ld in a window of the MPI\n",
+           rank_, none, some, exchanged, tested, freed, hosted);
     /* An MPI polls its own sockets now and then. */
     check("waits poll no net before the first window", none > some / 10);
     check("waits poll the net for a window", some < ROUNDS / 3);
+    check("exchanges that wait poll the net for a window", exchanged < ROUNDS / 10);
     check("tests that find nothing poll the net for a window", tested < ROUNDS / 10);
     check("waits poll no net after the last window", freed > some / 10);
     check("a window of the MPI polls no net", hosted > some / 10);

@@ -1,9 +1,10 @@
 /* The state in which a program begins, and the `main` of races_atomics.c, races_epochs.c,
- * races_forms.c, races_kinds.c, races_lengths.c, races_messages.c, races_notices.c, races_orders.c,
- * races_own.c, races_patterns.c, races_requests.c and races_sync.c, which include this file last.
- * Without arguments the program lists its cases, as races.c does. With the name of a case and
- * `after` or `during` it runs one case, and with `right` all cases that have no race, of which it
- * prints the names. The variable RACES_WINDOW names the kind of the window: allocate or create. */
+ * races_forms.c, races_kinds.c, races_lengths.c, races_messages.c, races_misuse.c, races_notices.c,
+ * races_orders.c, races_own.c, races_patterns.c, races_requests.c and races_sync.c, which include
+ * this file last. Without arguments the program lists its cases, as races.c does. With the name of
+ * a case and `after` or `during` it runs one case, and with `right` all cases that have no race, of
+ * which it prints the names. The variable RACES_WINDOW names the kind of the window: allocate or
+ * create. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -237,6 +237,26 @@ static void credit(int racy) {
     for (int i = 0; i < 3; i++) MPI_Group_free(&groups[i]);
 }
 
+/* Many gets of one epoch into the own part. The put makes the records of the part more than those
+ * of the buffers. */
+static void many_gets(int racy) {
+    enum { GETS = 600, LEN = 4, THEIRS = GETS * LEN };
+    MPI_Win large;
+    long *mine;
+    MPI_Win_allocate(2 * THEIRS * sizeof(long), sizeof(long), MPI_INFO_NULL, all, &mine, &large);
+    MPI_Win_fence(0, large);
+    if (rank_ == 0) MPI_Put(one, LEN, MPI_LONG, 1, THEIRS, LEN, MPI_LONG, large);
+    MPI_Win_fence(0, large);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        for (int i = 0; rank_ == 1 && i < GETS; i++) {
+            MPI_Get(mine + i * LEN, LEN, MPI_LONG, 2, THEIRS + i * LEN, LEN, MPI_LONG, large);
+        }
+        if (rank_ == 0 && racy && epoch == 1) MPI_Put(one, LEN, MPI_LONG, 1, 0, LEN, MPI_LONG, large);
+        MPI_Win_fence(0, large);
+    }
+    MPI_Win_free(&large);
+}
+
 static const struct races_case cases[] = {
     CASE(fence_put, OPERATIONS), CASE(fence_put_and_sum, OPERATIONS), CASE(fence_sum, OPERATIONS),
     CASE(fence_sums, OPERATIONS), CASE(fence_get, OPERATIONS), CASE(fence_get_and_put, OPERATIONS),
@@ -247,5 +267,5 @@ static const struct races_case cases[] = {
     CASE(group_swap, OPERATIONS), CASE(group_in_turn, OPERATIONS),
     CASE(group_after_message, OPERATIONS), CASE(ring, OPERATIONS), CASE(halo, OPERATIONS),
     CASE(halo_of_gets, OPERATIONS), CASE(buffer_twice, OPERATIONS), CASE(forward, LOCAL), CASE(forward_in_groups, LOCAL),
-    CASE(credit, LOCAL)};
+    CASE(credit, LOCAL), CASE(many_gets, OPERATIONS)};
 #include "races_main.h"

@@ -39,7 +39,7 @@ static void queried(const char *name, MPI_Win win, long *part) {
 
 /* A shared window, its synchronization and the program's other calls, many times. */
 static void shared(MPI_Comm node) {
-    enum { TURNS = 300 };
+    enum { TURNS = 60 };
     int me, n;
     MPI_Comm_rank(node, &me), MPI_Comm_size(node, &n);
     long *part, *next, bad = 0;

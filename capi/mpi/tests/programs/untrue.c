@@ -91,6 +91,8 @@ static const struct hint hints_[] = {
     {"transom_model", {"third", "third", "third"}},
     {"transom_atomics", {"cpu", "auto", "nic"}},
     {"transom_atomics", {"gpu", "gpu", "gpu"}},
+    {"transom_notify", {"device", "auto", "cpu"}},
+    {"transom_notify", {"nic", "nic", "nic"}},
 };
 
 static void created(int shared) {

@@ -97,6 +97,31 @@ static int is_status(const MPI_Status *status, int source, int tag, int n) {
     return status->MPI_SOURCE == source && status->MPI_TAG == tag && count == n;
 }
 
+/* MPI_Sendrecv_replace of many words, of every second word, and with MPI_PROC_NULL. */
+static int replaced(int last, int next) {
+    int bad = 0, *both = malloc(MANY * sizeof *both);
+    MPI_Status status;
+    MPI_Datatype second;
+    MPI_Type_vector(MANY / 2, 1, 2, MPI_INT, &second);
+    MPI_Type_commit(&second);
+    for (int i = 0; i < MANY; i++) both[i] = word(me_, i);
+    MPI_Sendrecv_replace(both, MANY, MPI_INT, next, 7, MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &status);
+    for (int i = 0; i < MANY; i++) bad |= both[i] != word(last, i);
+    bad |= !is_status(&status, last, 7, MANY);
+    for (int i = 0; i < MANY; i++) both[i] = word(me_, i);
+    MPI_Sendrecv_replace(both, 1, second, next, 8, last, 8, comm_, &status);
+    for (int i = 0; i < MANY; i++) bad |= both[i] != word(i % 2 ? me_ : last, i);
+    bad |= !is_status(&status, last, 8, MANY / 2);
+    /* A chain: the first rank receives nothing, the last one sends nothing. */
+    const int to = next ? next : MPI_PROC_NULL, from = me_ ? last : MPI_PROC_NULL;
+    both[0] = word(me_, 0);
+    MPI_Sendrecv_replace(both, 1, MPI_INT, to, 9, from, 9, comm_, &status);
+    bad |= both[0] != word(me_ ? last : 0, 0) || !is_status(&status, from, me_ ? 9 : MPI_ANY_TAG, me_ ? 1 : 0);
+    MPI_Type_free(&second);
+    free(both);
+    return bad;
+}
+
 static void messages(void) {
     const int last = (me_ + all_ - 1) % all_, next = (me_ + 1) % all_;
     int bad = 0, in[2] = {-1, -1}, out[2] = {word(me_, 0), word(me_, 1)};
@@ -116,6 +141,7 @@ static void messages(void) {
     bad |= (in[0] != out[0]) << 3;
     MPI_Sendrecv_replace(in, 1, MPI_INT, next, 7, last, 7, comm_, &status);
     bad |= (in[0] != word(last, 0) || !is_status(&status, last, 7, 1)) << 4;
+    bad |= replaced(last, next) << 9;
     /* Pairs, of which the lower rank sends first. */
     const int peer = me_ ^ 1;
     for (int turn = 0; peer < all_ && turn < 2; turn++) {

@@ -51,6 +51,9 @@ static void messages(MPI_Comm comm) {
     WRONG(MPI_Sendrecv(&out, -1, MPI_INT, rank_, 1, &in, 1, MPI_INT, rank_, 1, comm, &status), MPI_ERR_COUNT);
     WRONG(MPI_Sendrecv(&out, 1, MPI_INT, rank_, 1, &in, 1, MPI_INT, beyond, 1, comm, &status), MPI_ERR_RANK);
     WRONG(MPI_Sendrecv(&out, 1, MPI_INT, rank_, 1, &in, -1, MPI_INT, rank_, 1, comm, &status), MPI_ERR_COUNT);
+    WRONG(MPI_Sendrecv_replace(&in, 1, MPI_INT, beyond, 1, rank_, 1, comm, &status), MPI_ERR_RANK);
+    WRONG(MPI_Sendrecv_replace(&in, -1, MPI_INT, rank_, 1, rank_, 1, comm, &status), MPI_ERR_COUNT);
+    WRONG(MPI_Sendrecv_replace(&in, 1, MPI_INT, rank_, 1, beyond, 1, comm, &status), MPI_ERR_RANK);
     WRONG(MPI_Bcast(&in, 1, MPI_DATATYPE_NULL, 0, comm), MPI_ERR_TYPE);
 }
 

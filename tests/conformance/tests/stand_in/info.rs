@@ -6,20 +6,23 @@ use std::ptr::null_mut;
 use transom_ofi::sys;
 
 use super::model::Model;
-use super::{EINVAL, ENODATA};
+use super::{EINVAL, ENODATA, ENOSYS};
 
 const CAPS: u64 = sys::FI_MSG | sys::FI_RMA | sys::FI_ATOMIC;
 
 /// # Safety
 /// Called as libfabric documents it.
 pub(super) unsafe extern "C" fn getinfo(
-    _version: u32,
+    version: u32,
     node: *const c_char,
     _service: *const c_char,
     _flags: u64,
     hints: *const sys::fi_info,
     found: *mut *mut sys::fi_info,
 ) -> c_int {
+    if !super::serves(version) {
+        return -ENOSYS;
+    }
     // SAFETY: hints of `dupinfo` with all attributes, and a place for the answer.
     unsafe {
         let name = (*(*hints).fabric_attr).prov_name;
@@ -40,7 +43,7 @@ pub(super) unsafe extern "C" fn getinfo(
         };
         let contexts = (*hints).mode & model.mode() == model.mode();
         let order = (*(*hints).tx_attr).msg_order;
-        let fits = domain.cq_data_size <= model.data && order & !model.orders == 0;
+        let fits = domain.cq_data_size <= model.data.0 && order & !model.orders.0 == 0;
         let served = (manual || model.automatic) && modes && contexts && fits;
         if !served || endpoint.type_ != sys::FI_EP_RDM || (*hints).caps & !CAPS != 0 {
             return -ENODATA;
@@ -49,9 +52,11 @@ pub(super) unsafe extern "C" fn getinfo(
         let progress = if manual { sys::FI_PROGRESS_MANUAL } else { sys::FI_PROGRESS_AUTO };
         for device in model.devices.iter().rev() {
             let entry = entry(model, device, (*hints).caps, progress);
+            (*(*entry).fabric_attr).api_version = version;
             (*(*entry).domain_attr).mr_mode |= domain.mr_mode & model.mr_mode_accepted;
-            (*(*entry).domain_attr).cq_data_size = model.data;
+            (*(*entry).domain_attr).cq_data_size = model.data.0;
             (*(*entry).tx_attr).msg_order = order;
+            (*(*entry).ep_attr).max_order = [0, 0, model.orders.1];
             (*entry).next = *found;
             *found = entry;
         }

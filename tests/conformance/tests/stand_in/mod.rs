@@ -71,11 +71,15 @@ thread_local! {
     /// The number of regions that this thread has registered.
     static REGISTRATIONS: Cell<usize> = const { Cell::new(0) };
     /// The behaviour of writes with remote CQ data in the domains that this thread opens.
-    static DATA: Cell<Data> = const { Cell::new(Data::Refused) };
+    static DATA: Cell<Option<Data>> = const { Cell::new(None) };
     /// The behaviour of this thread's reads.
     static READS: Cell<Reads> = const { Cell::new(Reads::Performed) };
     /// The operations and messages that this thread has posted, by kinds.
     static POSTS: RefCell<BTreeMap<&'static str, usize>> = const { RefCell::new(BTreeMap::new()) };
+    /// The version of the library that this thread calls.
+    static VERSION: Cell<u32> = const { Cell::new(sys::version(2, 5)) };
+    /// The most open regions of each domain that this thread opens.
+    static MOST: Cell<usize> = const { Cell::new(usize::MAX) };
     /// The status of `fi_trywait` in this thread.
     static TRY_WAIT: Cell<c_int> = const { Cell::new(0) };
 }
@@ -86,6 +90,21 @@ pub(crate) fn without_domains<T>(provider: &'static str, open: impl FnOnce() -> 
     let opened = open();
     CLOSED.set("");
     opened
+}
+
+/// The process may lock little memory: each domain that `open` opens has at most `regions` regions.
+pub(crate) fn with_regions<T>(regions: usize, open: impl FnOnce() -> T) -> T {
+    MOST.set(regions);
+    let opened = open();
+    MOST.set(usize::MAX);
+    opened
+}
+
+/// Whether the library serves callers of this version of the interface. `fi_getinfo` refuses a
+/// version newer than the library. The stand-in also refuses a version whose structures `sys` does
+/// not have: 0.0, whose registration modes differ, and versions after 1.17.
+fn serves(api: u32) -> bool {
+    (sys::version(1, 5)..=sys::version(1, 17).min(VERSION.get())).contains(&api)
 }
 
 /// The behaviour of writes with remote CQ data.
@@ -113,9 +132,9 @@ pub(crate) enum Reads {
 
 /// Writes with data in the domains that `open` opens behave like this.
 pub(crate) fn with_data<T>(data: Data, open: impl FnOnce() -> T) -> T {
-    DATA.set(data);
+    DATA.set(Some(data));
     let opened = open();
-    DATA.set(Data::Refused);
+    DATA.set(None);
     opened
 }
 
@@ -251,11 +270,12 @@ fn record_write() {
 
 /// The library, as version 2.5.
 pub(crate) fn library() -> Arc<Library> {
-    library_of(5)
+    library_of((2, 5))
 }
 
-/// The library, as this minor version of 2.
-pub(crate) fn library_of(minor: u32) -> Arc<Library> {
+/// The library, as this version, which this thread calls until it gets another one.
+pub(crate) fn library_of((major, minor): (u32, u32)) -> Arc<Library> {
+    VERSION.set(sys::version(major, minor));
     let functions = Functions {
         getinfo: info::getinfo,
         freeinfo: info::freeinfo,
@@ -264,7 +284,7 @@ pub(crate) fn library_of(minor: u32) -> Arc<Library> {
         strerror,
     };
     // SAFETY: the functions behave as the manual pages say, as far as the backend uses them.
-    unsafe { Library::of(sys::version(2, minor), functions) }
+    unsafe { Library::of(sys::version(major, minor), functions) }
 }
 
 /// # Safety

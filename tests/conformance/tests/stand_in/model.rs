@@ -36,12 +36,12 @@ pub(super) struct Model {
     pub(super) writes: bool,
     /// Whether the domain has `fi_query_atomic`, a function of later versions.
     pub(super) queries: bool,
-    /// The bytes of remote CQ data that messages and writes carry.
-    pub(super) data: usize,
-    /// The order that the provider keeps if the caller requests it.
-    pub(super) orders: u64,
-    /// The most open regions of a domain: the memory that the process may lock.
-    pub(super) most: usize,
+    /// The bytes of remote CQ data that messages and writes carry, and whether writes take data
+    /// only with the user's permission.
+    pub(super) data: (usize, bool),
+    /// The order that the provider keeps if the caller requests it, between operations of at most
+    /// this many bytes.
+    pub(super) orders: (u64, usize),
 }
 
 /// The values of most providers.
@@ -59,9 +59,8 @@ const PLAIN: Model = Model {
     inject: 64,
     writes: false,
     queries: true,
-    data: 0,
-    orders: 0,
-    most: usize::MAX,
+    data: (0, false),
+    orders: (0, 0),
 };
 
 /// Slingshot: man fi_cxi, and libfabric's pull request 11684 (version 2.5). The provider chooses
@@ -78,8 +77,8 @@ const CXI: Model = Model {
     passive: true,
     few_fast: true,
     inject: 192,
-    data: 8,
-    orders: sys::FI_ORDER_RMA_WAW,
+    data: (8, true),
+    orders: (sys::FI_ORDER_RMA_WAW, usize::MAX),
     ..PLAIN
 };
 
@@ -111,7 +110,9 @@ const OPX: Model = Model {
     ..PLAIN
 };
 
-/// Intel Ethernet: man fi_psm3. It requires `FI_CONTEXT` for messages.
+/// Intel Ethernet: man fi_psm3. It requires `FI_CONTEXT` for messages. If the caller requests
+/// remote CQ data, writes carry 4 bytes, and order between writes ends at 4096 bytes (`fi_info`).
+/// Entries are in memory, without a queue of events before the completion queue.
 const PSM3: Model = Model {
     name: c"psm3",
     devices: &["irdma0"],
@@ -119,6 +120,8 @@ const PSM3: Model = Model {
     address: 16,
     context: 4,
     automatic: true,
+    data: (4, false),
+    orders: (sys::FI_ORDER_RMA_WAW, 4096),
     ..PLAIN
 };
 
@@ -135,8 +138,7 @@ const LNX: Model = Model {
     ..PLAIN
 };
 
-/// InfiniBand through libfabric, in a process that may lock little memory: three pools, a window
-/// and one more region.
+/// InfiniBand through libfabric: man fi_verbs and fi_rxm.
 const VERBS: Model = Model {
     name: c"verbs;ofi_rxm",
     devices: &["mlx5_0", "mlx5_1"],
@@ -146,7 +148,6 @@ const VERBS: Model = Model {
     passive: true,
     inject: 64,
     writes: false,
-    most: 5,
     ..EFA
 };
 

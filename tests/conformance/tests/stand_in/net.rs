@@ -178,10 +178,11 @@ impl Net {
     /// that devices perform alone.
     pub(super) fn step(&mut self, caller: Id) {
         for _ in 0..self.in_flight_operations.len().min(8) {
-            let at = self.below(self.in_flight_operations.len());
+            let any = self.below(self.in_flight_operations.len());
+            let at = self.followed(any).unwrap_or(any);
             let target = self.in_flight_operations[at].target;
             let waits = |port: &Port| !port.model.passive && target != caller;
-            if self.endpoints.get(&target).is_some_and(waits) || self.follows(at) {
+            if self.endpoints.get(&target).is_some_and(waits) {
                 continue;
             }
             let posted = self.in_flight_operations.remove(at);
@@ -194,14 +195,15 @@ impl Net {
         }
     }
 
-    /// Whether an operation is a write that has to wait for an earlier one.
-    fn follows(&self, at: usize) -> bool {
+    /// The first write for which an operation has to wait, if there is one.
+    fn followed(&self, at: usize) -> Option<usize> {
         let later = &self.in_flight_operations[at];
-        let is_write = |posted: &Posted| matches!(posted.work, Work::Write(..));
         let earlier = |posted: &Posted| (posted.origin, posted.target) == (later.origin, later.target);
-        self.endpoints.get(&later.origin).is_some_and(|port| port.ordered)
-            && is_write(later)
-            && self.in_flight_operations[..at].iter().any(|posted| earlier(posted) && is_write(posted))
+        let port = self.endpoints.get(&later.origin).filter(|port| port.ordered)?;
+        let is_ordered =
+            |posted: &Posted| matches!(posted.work, Work::Write(_, place, _) if place.len <= port.model.orders.1);
+        let before = &self.in_flight_operations[..at];
+        before.iter().position(|it| is_ordered(later) && earlier(it) && is_ordered(it))
     }
 
     /// Whether the target permitted the operation.
@@ -294,7 +296,8 @@ impl Port {
         assert!(self.done.len() <= self.room, "the completion queue is overrun");
     }
 
-    /// Adds the entry of a write with data to the queue of control events.
+    /// Adds the entry of a write with data to the queue of control events, or to a list that is as
+    /// long as the completion queue.
     fn report(&mut self, done: Done) {
         let first = match self.data {
             Data::Refused | Data::Unreported => return,
@@ -302,7 +305,8 @@ impl Port {
             Data::Late => self.reads + LATE,
         };
         self.events.push_back((first, done));
-        assert!(self.events.len() <= EVENTS, "the queue of control events is overrun");
+        let room = if self.model.data.1 { EVENTS } else { self.room };
+        assert!(self.events.len() <= room, "the queue of control events is overrun");
     }
 
     /// Moves control events to the completion queue, which the endpoint reads.

@@ -22,6 +22,8 @@ struct Domain {
     mr_mode: c_int,
     /// What becomes of writes with remote CQ data.
     data: Data,
+    /// The most open regions: the memory that the process may lock.
+    most: usize,
 }
 
 #[repr(C)]
@@ -140,12 +142,18 @@ unsafe extern "C" fn close<T>(object: *mut sys::fid) -> c_int {
 /// # Safety
 /// Called as libfabric documents it.
 pub(super) unsafe extern "C" fn fabric(
-    _attr: *mut sys::fi_fabric_attr,
+    attr: *mut sys::fi_fabric_attr,
     place: *mut *mut sys::fid_fabric,
     _context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's place.
-    unsafe { give(sys::fid_fabric { fid: fid(&FABRIC), ops: table(&FABRIC_OPS), api_version: 0 }, place) }
+    // SAFETY: the attributes of an entry of `getinfo`, and the caller's place.
+    unsafe {
+        let api_version = (*attr).api_version;
+        if !super::serves(api_version) {
+            return -EINVAL;
+        }
+        give(sys::fid_fabric { fid: fid(&FABRIC), ops: table(&FABRIC_OPS), api_version }, place)
+    }
 }
 
 /// # Safety
@@ -165,9 +173,11 @@ unsafe extern "C" fn domain(
         let ops = if model.queries { &DOMAIN_OPS } else { &DOMAIN_OPS_WITHOUT_QUERY };
         let fid = sys::fid_domain { fid: fid(&DOMAIN), ops: table(ops), mr: table(&MR_OPS) };
         let mr_mode = (*(*info).domain_attr).mr_mode;
-        let carries = model.data > 0 && mr_mode & sys::FI_MR_PROV_KEY != 0;
-        let data = if carries { super::DATA.get() } else { Data::Refused };
-        give(Domain { fid, model, number: net().number(), mr_mode, data }, place)
+        let carries = model.data.0 > 0 && mr_mode & sys::FI_MR_PROV_KEY != 0;
+        let unset = if model.data.1 { Data::Refused } else { Data::Reported };
+        let data = if carries { super::DATA.get().unwrap_or(unset) } else { Data::Refused };
+        let most = super::MOST.get();
+        give(Domain { fid, model, number: net().number(), mr_mode, data, most }, place)
     }
 }
 
@@ -337,7 +347,7 @@ unsafe extern "C" fn register(
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: an open domain.
-    let Domain { model, number, mr_mode, .. } = *unsafe { &*domain.cast::<Domain>() };
+    let Domain { model, number, mr_mode, most, .. } = *unsafe { &*domain.cast::<Domain>() };
     let (bits, chooses) = (8 * model.key_bytes, mr_mode & sys::FI_MR_PROV_KEY != 0);
     if !chooses && bits < 64 && key >> bits != 0 {
         return -EKEYREJECTED;
@@ -355,7 +365,7 @@ unsafe extern "C" fn register(
     // A provider that chooses keys ignores the caller's.
     let key = if chooses { net.number() as u64 * 7 } else { key };
     let bound = model.has(sys::FI_MR_ENDPOINT);
-    if net.regions_of(number) >= model.most {
+    if net.regions_of(number) >= most {
         return -ENOMEM;
     }
     if !bound {

@@ -247,8 +247,9 @@ unsafe extern "C" fn write_data(
 ) -> isize {
     // SAFETY: an open endpoint.
     unsafe {
-        let Endpoint { carries, flags, .. } = *endpoint.cast::<Endpoint>();
-        if !carries || !delivered(flags) {
+        let Endpoint { me, carries, flags, .. } = *endpoint.cast::<Endpoint>();
+        let bytes = port(me, |port| port.model().data.0);
+        if !carries || !delivered(flags) || bytes < 8 && data >> (8 * bytes) != 0 {
             return -(EINVAL as isize);
         }
         let (from, place) = (Span::from_raw(at.cast_mut().cast(), len), Place { key, offset, len });
