@@ -1,11 +1,14 @@
 //! Encoding of messages. Words have the machine's byte order, because all ranks of a job run the
 //! same program. Every field of a message is checked; bytes that can't be decoded give `None`.
 
+mod answers;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 
 use transom_fabric::{Amo, AmoKind, Width};
 
+pub(super) use self::answers::{add_answer, answers_with_room, encode_answers};
 use super::packed;
 use super::staging::Piece;
 use crate::datatype::Strip;
@@ -331,19 +334,6 @@ pub(crate) fn reuse_buffer(message: Vec<u8>) {
 
 fn signal_word(slot: u32, value: u32) -> u64 {
     u64::from(slot) << 32 | u64::from(value)
-}
-
-/// Answers without results to the requests of these tokens, followed by another message.
-pub(super) fn encode_answers(tokens: &[u64], message: &[u8]) -> Vec<u8> {
-    with_bytes(answers_with_room(tokens, message.len()), message)
-}
-
-/// Answers without results, with room for a message of `room` bytes after them.
-pub(super) fn answers_with_room(tokens: &[u64], room: usize) -> Vec<u8> {
-    let mut out = buffer(ANSWERS_OVERHEAD + 8 * tokens.len() + room);
-    out.push(ANSWERS);
-    out.extend_from_slice(&(tokens.len() as u64).to_ne_bytes());
-    with_words(out, tokens)
 }
 
 /// A request after the words `head`; a request inside another one has no such words.

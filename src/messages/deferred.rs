@@ -11,11 +11,15 @@ use std::time::{Duration, Instant};
 
 use transom_fabric::{Fault, Peer, Post, diagnostics};
 
+use super::codec::{self, Message};
 use super::{Messages, TARGET, locked, reuse_buffer};
 use crate::failures::Attempts;
 
 /// The number of peers that may refuse a message before `send_deferred` stops.
 const MOST_FULL: usize = 4;
+
+/// The number of queued messages that are searched for one that takes a further answer.
+const RECENT: usize = 4;
 
 /// The time for which messages to a peer that can't be reached are tried again.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,7 +38,7 @@ pub(super) struct Deferral {
 #[derive(Default)]
 struct Queue {
     /// Messages to peers that are not known to be blocked.
-    ready: VecDeque<Message>,
+    ready: VecDeque<Queued>,
     /// The peers that did not take the message sent to them last. A peer is removed when the last
     /// message to it has been sent.
     blocked: BTreeMap<Peer, Blocked>,
@@ -47,14 +51,14 @@ struct Queue {
 /// The messages to a peer that takes none, in their order.
 #[derive(Default)]
 struct Blocked {
-    messages: VecDeque<Message>,
+    messages: VecDeque<Queued>,
     /// The number of messages that threads are sending.
     sending: u32,
     /// Set if the peer can't be reached: the attempts since the first failure, and its reason.
     failing: Option<(Attempts, Fault)>,
 }
 
-struct Message {
+struct Queued {
     to: Peer,
     /// Grows from message to message.
     number: u64,
@@ -68,7 +72,7 @@ impl Queue {
     /// Takes the next message to a peer that is not in `full`, and returns whether the peer is
     /// blocked. Messages to peers that are not known to be blocked come first. Each message moves
     /// to a blocked peer at most once.
-    fn next(&mut self, full: &[Peer]) -> Option<(Message, bool)> {
+    fn next(&mut self, full: &[Peer]) -> Option<(Queued, bool)> {
         while let Some(message) = self.ready.pop_front() {
             match self.blocked.get_mut(&message.to) {
                 Some(peer) => peer.messages.push_back(message),
@@ -100,7 +104,7 @@ impl Queue {
     }
 
     /// Puts a message back, which its peer has not taken. `fault`: the peer can't be reached.
-    fn put_back(&mut self, message: Message, was_blocked: bool, fault: Option<Fault>) {
+    fn put_back(&mut self, message: Queued, was_blocked: bool, fault: Option<Fault>) {
         // The next attempt begins with another peer.
         self.at = message.to.0.wrapping_add(1);
         let blocked = self.blocked.entry(message.to).or_default();
@@ -122,7 +126,7 @@ impl Queue {
     /// Whether messages to `peer` before the number `end` wait, or a thread is sending one to the
     /// blocked peer.
     fn owes(&self, peer: Peer, end: u64) -> bool {
-        let is_earlier = |message: &Message| message.to == peer && message.number < end;
+        let is_earlier = |message: &Queued| message.to == peer && message.number < end;
         let blocked = self.blocked.get(&peer);
         blocked.is_some_and(|blocked| blocked.sending > 0 || blocked.messages.iter().any(is_earlier))
             || self.ready.iter().any(is_earlier)
@@ -147,7 +151,19 @@ impl Messages {
         self.deferred.owed.fetch_add(1, Ordering::SeqCst);
         let number = queue.next;
         queue.next += 1;
-        queue.ready.push_back(Message { to, number, bytes, token });
+        queue.ready.push_back(Queued { to, number, bytes, token });
+    }
+
+    /// Queues the answer without a result to the request of this token. The answers that are queued
+    /// for a peer share messages.
+    pub(super) fn defer_answer(&self, to: Peer, token: u64) {
+        let mut queue = locked(&self.deferred.queue);
+        let recent = queue.ready.iter_mut().rev().take(RECENT);
+        let mut shared = recent.filter(|message| message.to == to && message.token.is_none());
+        if !shared.any(|message| codec::add_answer(&mut message.bytes, token)) {
+            drop(queue);
+            self.defer(to, Message::Reply { token, bytes: &[] }.encode(), None);
+        }
     }
 
     /// Sends the deferred messages by `send`; returns their number. Messages to a peer for which

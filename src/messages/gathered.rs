@@ -18,8 +18,10 @@ use super::carried::Carried;
 use super::codec::{CLOSING_OVERHEAD, End, Request};
 use super::{Messages, ReplyDestination, Waiting, locked};
 use crate::buffers::Sink;
+use crate::datatype::Strip;
 use crate::reduce::{BasicType, Op};
-use part::{Part, Size, What};
+pub(crate) use part::What;
+use part::{Part, Size};
 
 /// Maximum length of a message in bytes, where the net takes longer ones: the target begins later
 /// with a longer message.
@@ -38,6 +40,19 @@ pub(crate) enum Small<'a> {
     Put(&'a [u8]),
     Get(&'a Sink),
     Combine(Combined<'a>),
+    Blocks(Blocks<'a>),
+}
+
+/// A small operation on several blocks of the target, or with several at the origin.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks<'a> {
+    pub(crate) what: What,
+    /// The blocks in the target's part.
+    pub(crate) strips: &'a [Strip],
+    /// The data of a put or accumulate, without gaps.
+    pub(crate) data: &'a [u8],
+    /// The destinations of a result, one after another.
+    pub(crate) into: &'a [Sink],
 }
 
 /// A small accumulate of contiguous elements.
@@ -148,6 +163,7 @@ impl Small<'_> {
             Small::Put(bytes) => bytes.len(),
             Small::Get(into) => into.len(),
             Small::Combine(it) => it.len,
+            Small::Blocks(it) => it.data.len().max(it.result_len()),
         }
     }
 
@@ -157,6 +173,7 @@ impl Small<'_> {
             Small::Put(_) => What::Put,
             Small::Get(_) => What::Get,
             Small::Combine(Combined { op, ty, into, .. }) => What::Combine { op: *op, ty: *ty, fetch: into.is_some() },
+            Small::Blocks(it) => it.what,
         }
     }
 
@@ -166,16 +183,33 @@ impl Small<'_> {
             Small::Put(bytes) => bytes,
             Small::Get(_) => &[],
             Small::Combine(it) => it.from,
+            Small::Blocks(it) => it.data,
         }
     }
 
+    /// The destination of the result, if it is one.
     #[inline]
-    pub(crate) fn result(&self) -> Option<&Sink> {
+    fn result(&self) -> Option<&Sink> {
         match self {
-            Small::Put(_) => None,
+            Small::Put(_) | Small::Blocks(_) => None,
             Small::Get(into) => Some(into),
             Small::Combine(it) => it.into,
         }
+    }
+
+    /// Whether the operation gets data.
+    #[inline]
+    pub(crate) fn gets(&self) -> bool {
+        match self {
+            Small::Blocks(it) => !it.into.is_empty(),
+            _ => self.result().is_some(),
+        }
+    }
+}
+
+impl Blocks<'_> {
+    fn result_len(&self) -> usize {
+        self.into.iter().map(Sink::len).sum()
     }
 }
 
@@ -215,15 +249,20 @@ impl KeptMessage {
 
     fn add_to_last(&mut self, at: i64, small: &Small<'_>, most: usize) -> bool {
         let apart = self.to.apart;
-        let begins =
-            self.parts.last().is_none_or(|last| last.what != small.what() || apart && small.result().is_some());
+        let push = |part: &mut Part, size: &mut Size| match small {
+            // On windows where each operation may be refused alone, its blocks would be separate.
+            Small::Blocks(_) if apart => false,
+            Small::Blocks(blocks) => part.push_blocks(blocks, size, most),
+            _ => part.push(at, small, size, most, apart),
+        };
+        let begins = self.parts.last().is_none_or(|last| last.what != small.what() || apart && small.gets());
         if !begins {
-            return self.parts.last_mut().is_some_and(|last| last.push(at, small, &mut self.size, most, apart));
+            return self.parts.last_mut().is_some_and(|last| push(last, &mut self.size));
         }
         let mut size = self.size.with_part(self.parts.len());
-        let usual = if self.parts.is_empty() && !(apart && small.result().is_some()) { USUAL } else { 1 };
+        let usual = if self.parts.is_empty() && !(apart && small.gets()) { USUAL } else { 1 };
         let mut part = Part::new(small, usual);
-        let fits = part.push(at, small, &mut size, most, apart);
+        let fits = push(&mut part, &mut size);
         if fits {
             self.size = size;
             self.parts.push(part);
@@ -248,7 +287,7 @@ impl KeptMessage {
             return None;
         }
         let [Part { what, strips, data, buffers }] = &self.parts[..] else { return None };
-        let [strip] = &strips[..] else { return None };
+        let [strip @ Strip { count: 1, .. }] = &strips[..] else { return None };
         let run = match what {
             What::Put => Run::Put(data),
             What::Get => Run::Get(buffers),
@@ -305,7 +344,7 @@ impl Messages {
         if kept.list.len() >= room || !message.add(at, small, most) {
             return Gather::Refused;
         }
-        if matches!(small, Small::Combine(_)) {
+        if matches!(message.what, What::Combine { .. }) {
             message.order = order();
         }
         message.tally.follow(!message.tally.idle());

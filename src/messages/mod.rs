@@ -35,7 +35,7 @@ pub(crate) use codec::{
     End, FEW_STRIPS, MAX_STRIPS, OVERHEAD, PscwNotice, REPLY_OVERHEAD, Request, STRIP, reuse_buffer,
 };
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
-pub(crate) use gathered::{Close, Combined, Counting, Gather, Run, Small, Towards};
+pub(crate) use gathered::{Blocks, Close, Combined, Counting, Gather, Run, Small, Towards, What};
 pub(crate) use keys::KeyHolder;
 pub(crate) use packed::{MAX_PACKED, PACKED_COUNT, PACKED_MOST, packed_len};
 pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
@@ -310,7 +310,12 @@ impl Messages {
             (Some(here), request) => here.execute(request),
         };
         let reply = match &outcome {
-            Ok(bytes) if bytes.is_empty() && may_wait(request) && self.keeps(from, token, request) => return,
+            Ok(bytes) if bytes.is_empty() => {
+                if !(may_wait(request) && self.keeps(from, token, request)) {
+                    self.defer_answer(from, token);
+                }
+                return;
+            }
             Ok(bytes) => Message::Reply { token, bytes },
             Err(reason) => Message::Refusal { token, reason: *reason },
         };

@@ -31,7 +31,7 @@ use crate::check::{Call, Kind};
 use crate::error::{JobError, Result};
 use crate::memory::accumulate::{AtomicMemory, Operand, bytes_of, truncate, value};
 use crate::memory::layout::Layout;
-use crate::messages::{ReplyDestination, Request, Small};
+use crate::messages::{ReplyDestination, Request, Small, What};
 use crate::reduce::{BasicType, CompareSwap, Op};
 use crate::routes::Actor;
 
@@ -499,13 +499,12 @@ impl Parts {
             Reach::Unmapped(Unmapped::Posted(memory)) => memory.limits().combines,
             _ => self.combines_by_address(target),
         };
-        if combines
+        let shares = combines
             && may_combine(target, len, self)
             // An accumulate with its own tally is sent at once: its call may wait for the result.
             && std::ptr::eq(&raw const **tally, &raw const *target.tally)
-            && let Some(small) = it.contiguous()
-            && !self.travels(target, len)?
-        {
+            && !self.travels(target, len)?;
+        if shares && let Some(small) = it.contiguous() {
             let (at, small, most) = (at.cast_unsigned(), Small::Combine(small), self.message_max(target));
             let is_kept = match is_posted {
                 true => self.gather_small::<false>(target, at, small, most, tally)?,
@@ -520,10 +519,18 @@ impl Parts {
         }
         let mut builder = RequestBuilder::new(self.message_max(target), it.ty.size());
         let mut pieces = it.pieces();
+        let (op, ty, fetch) = (it.op, it.ty, it.into.is_some());
         while builder.fill(&mut pieces, at, it.from.as_ref(), it.into.as_ref()) {
+            if shares
+                && is_posted
+                && builder.has_all(&it.to)
+                && self.keep_blocks(target, What::Combine { op, ty, fetch }, &builder, tally)?
+            {
+                return Ok(());
+            }
             let destination = builder.destination();
             let (strips, data) = ((&builder.strips).into(), (&builder.data).into());
-            let request = Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data };
+            let request = Request::Combine { op, ty, fetch, strips, data };
             if it.into.is_some() {
                 self.bound_replies(target)?;
             }

@@ -4,16 +4,16 @@
 use transom_fabric::{Fault, Post, Reason, TallyRef};
 
 use super::parts::Parts;
-use super::target::Target;
-use super::transfer::{Incoming, MAX_IN_FLIGHT, Outgoing};
+use super::target::{Reach, Target, Unmapped};
+use super::transfer::{Incoming, MAX_IN_FLIGHT, Outgoing, may_combine};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{
-    FEW_STRIPS, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, ReplyDestination, Request,
-    STRIP, packed_len, reuse_buffer,
+    Blocks, FEW_STRIPS, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, ReplyDestination,
+    Request, STRIP, Small, What, packed_len, reuse_buffer,
 };
 use crate::transport::{Lane, Net};
 
@@ -41,9 +41,13 @@ impl Parts {
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
+        let shares = self.blocks_share(target, to.len())?;
         let mut builder = RequestBuilder::new(self.message_max(target), 1);
         let mut pieces = walk_sides(to, Some(&from.layout), None);
         while builder.fill(&mut pieces, at, Some(from), None) {
+            if shares && builder.has_all(to) && self.keep_blocks(target, What::Put, &builder, tally)? {
+                return Ok(());
+            }
             let request = Request::Scatter { strips: (&builder.strips).into(), data: (&builder.data).into() };
             self.ask(target, request, ReplyDestination::Nowhere, tally)?;
         }
@@ -59,15 +63,39 @@ impl Parts {
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
+        let shares = self.blocks_share(target, from.len())?;
         let mut builder = RequestBuilder::new(self.message_max(target), 1);
         let mut pieces = walk_sides(from, None, Some(&into.layout));
         while builder.fill(&mut pieces, at, None, Some(into)) {
+            if shares && builder.has_all(from) && self.keep_blocks(target, What::Get, &builder, tally)? {
+                return Ok(());
+            }
             let destination = builder.destination();
             let request = Request::Gather { strips: (&builder.strips).into() };
             self.bound_replies(target)?;
             self.ask(target, request, destination, tally)?;
         }
         Ok(())
+    }
+
+    /// Whether a put or get of `len` bytes, whose blocks the target's CPU copies, may share a message
+    /// with other operations.
+    fn blocks_share(&self, target: &Target, len: usize) -> Result<bool> {
+        let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Ok(false) };
+        Ok(memory.gathers() && may_combine(target, len, self) && !self.travels(target, len)?)
+    }
+
+    /// Keeps the operation of a request for a message with others, and returns whether it was kept.
+    pub(super) fn keep_blocks(
+        &self,
+        target: &Target,
+        what: What,
+        request: &RequestBuilder,
+        tally: &TallyRef,
+    ) -> Result<bool> {
+        let RequestBuilder { strips, data, destination, message_max, .. } = request;
+        let small = Small::Blocks(Blocks { what, strips, data, into: destination });
+        self.gather_small::<false>(target, 0, small, *message_max, tally)
     }
 
     /// Waits until few operations are in flight to a target. Called before a request whose reply
@@ -276,6 +304,11 @@ impl RequestBuilder {
             }
         }
         self.bytes > 0
+    }
+
+    /// Whether the request has all bytes of the target's side.
+    pub(super) fn has_all(&self, of: &Layout<'_>) -> bool {
+        self.bytes == of.len()
     }
 
     /// The destinations of the reply.

@@ -132,7 +132,7 @@ fn shares(target: &Target, len: usize) -> bool {
 /// Whether the message of a small operation may also end the open epoch. The message of a get must
 /// not carry the signal of a fence, because the data arrives after the signal.
 fn may_close(target: &Target, small: &Small<'_>) -> bool {
-    target.hold() != Hold::None || small.result().is_none()
+    target.hold() != Hold::None || !small.gets()
 }
 
 impl Parts {

@@ -8,7 +8,7 @@ use transom_fabric::Tally;
 
 use super::super::codec;
 use super::*;
-use crate::messages::{ReplyDestination, Request};
+use crate::messages::{PscwNotice, ReplyDestination, Request};
 
 /// A peer that takes no message delays its own messages alone, which keep their order.
 #[test]
@@ -28,6 +28,30 @@ fn messages_to_other_peers_pass_those_to_a_full_one() {
     };
     assert_eq!((send(true), send(false)), (3, 2));
     assert_eq!(sent, [20, 30, 21, 10, 11]);
+    assert!(!messages.owes_answers());
+}
+
+/// The answers to a burst of requests of one rank are one message, also where messages to other
+/// ranks or a notice to this one lie between them.
+#[test]
+fn queued_answers_to_a_rank_share_a_message() {
+    let messages = Messages::default();
+    for (to, token) in [(1, 10), (1, 11), (2, 20), (1, 12)] {
+        messages.defer_answer(Peer(to), token);
+    }
+    messages.defer(Peer(1), Messages::notice(7, 0, PscwNotice::Posted), None);
+    messages.defer_answer(Peer(1), 13);
+    let mut sent = Vec::new();
+    let mut send = || {
+        messages.send_deferred(|to, bytes| {
+            sent.push((to.0, bytes.to_vec()));
+            Post::Done
+        })
+    };
+    assert_eq!((send(), send()), (3, 0));
+    let lone = Message::Reply { token: 20, bytes: &[] }.encode();
+    let all = codec::encode_answers(&[10, 11, 12, 13], &[]);
+    assert_eq!(sent, [(1, all), (2, lone), (1, Messages::notice(7, 0, PscwNotice::Posted))]);
     assert!(!messages.owes_answers());
 }
 
@@ -191,9 +215,9 @@ fn an_ordered_request_that_can_not_be_sent_leaves_its_number() {
         Post::Done
     });
     assert!(sent.len() == 1 && !messages.owes_answers());
-    let found = codec::Message::decode(&sent[0]);
+    let found = Message::decode(&sent[0]);
     assert!(
-        matches!(&found, Some(codec::Message::Request { window: 4, order: 7, request: Request::Several { parts }, .. })
+        matches!(&found, Some(Message::Request { window: 4, order: 7, request: Request::Several { parts }, .. })
             if parts.is_empty()),
         "{found:?}"
     );

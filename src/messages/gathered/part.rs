@@ -4,14 +4,14 @@
 use super::super::ReplyDestination;
 use super::super::carried::CARRIED;
 use super::super::codec::{MAX_STRIPS, OVERHEAD, PART, REPLY_OVERHEAD, Request, STRIP};
-use super::{MOST, Small};
+use super::{Blocks, MOST, Small};
 use crate::buffers::Sink;
 use crate::datatype::Strip;
 use crate::reduce::{BasicType, Op};
 
 /// The effect of an operation at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     Put,
     Get,
     Combine { op: Op, ty: BasicType, fetch: bool },
@@ -61,7 +61,7 @@ impl Part {
     /// A [`Part`] with room for `usual` operations like this one.
     pub(super) fn new(small: &Small<'_>, usual: usize) -> Part {
         let data = Vec::with_capacity(MOST.min(usual * small.data().len()));
-        let buffers = Vec::with_capacity(if small.result().is_some() { usual } else { 0 });
+        let buffers = Vec::with_capacity(if small.gets() { usual } else { 0 });
         Part { what: small.what(), strips: Vec::with_capacity(usual), data, buffers }
     }
 
@@ -76,7 +76,7 @@ impl Part {
         }
         let full = self.strips.len() == MAX_STRIPS;
         match self.strips.last_mut() {
-            Some(last) if !apart && last.offset + last.block as i64 == at => {
+            Some(last) if !apart && last.count == 1 && last.offset + last.block as i64 == at => {
                 last.block += small.len();
                 size.request = request - STRIP;
             }
@@ -91,6 +91,22 @@ impl Part {
         if let Some(into) = small.result() {
             self.buffers.push(into.part(0, into.len()));
         }
+        true
+    }
+
+    /// Adds an operation of several blocks, as [`Part::push`]. A list of strips that will be packed
+    /// counts as one that is not.
+    pub(super) fn push_blocks(&mut self, blocks: &Blocks<'_>, size: &mut Size, most: usize) -> bool {
+        let Blocks { strips, data, into, .. } = *blocks;
+        let request = size.request + strips.len() * STRIP + data.len();
+        let reply = size.reply + blocks.result_len();
+        if request.max(reply) > most.min(MOST) || self.strips.len() + strips.len() > MAX_STRIPS {
+            return false;
+        }
+        *size = Size { request, reply };
+        self.strips.extend_from_slice(strips);
+        self.data.extend_from_slice(data);
+        self.buffers.extend(into.iter().map(|into| into.part(0, into.len())));
         true
     }
 

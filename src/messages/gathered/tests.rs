@@ -43,6 +43,31 @@ fn kept_puts_are_one_request_that_their_tally_counts() {
     assert!(tally.idle());
 }
 
+/// Operations of several blocks share messages with others of their kind. A strip of several blocks
+/// neither grows nor becomes a put of the net.
+#[test]
+fn operations_of_several_blocks_share_messages() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    let column = [Strip { offset: 8, block: 8, count: 3, stride: 64 }];
+    let blocks = Blocks { what: What::Put, strips: &column, data: &[1; 24], into: &[] };
+    let keep = |small, at| messages.gather(TO, at, &small, 1024, counted(&tally), || 0);
+    assert_eq!(keep(Small::Blocks(blocks), 0), Gather::Kept);
+    messages.post_runs(TO.window, |_, _, _, _| unreachable!("three blocks"));
+    assert_eq!(keep(Small::Put(&[2; 8]), 16), Gather::Kept);
+    let long = Blocks { data: &[3; 960], ..blocks };
+    assert_eq!(keep(Small::Blocks(long), 0), Gather::Full);
+    let many = [Strip::one(0, 1); 20];
+    assert_eq!(keep(Small::Blocks(Blocks { strips: &many, data: &[4; 20], ..blocks }), 0), Gather::Kept);
+    messages.end_gathering();
+    let strips = column.into_iter().chain([Strip::one(16, 8)]).chain(many).collect::<Vec<_>>().into();
+    let request = Request::Scatter { strips, data: [&[1; 24][..], &[2; 8], &[4; 20]].concat().into() };
+    let message = crate::messages::codec::encode_request(&[0, TO.window, 0], &request);
+    assert_eq!(sent(&messages), [(TO.peer, message)]);
+    let apart = Towards { apart: true, ..TO };
+    let alone = messages.gather(apart, 0, &Small::Blocks(blocks), 1024, counted(&tally), || 0);
+    assert_eq!(alone, Gather::Refused, "the target checks each operation of a dynamic window");
+}
+
 /// Puts with requests share the message of puts without. Each request is complete when the message
 /// is answered, and each fails if it fails.
 #[test]
