@@ -113,8 +113,9 @@ pub(crate) enum Gather {
 /// The outcome of [`Messages::close`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Close {
-    /// The kept operations are sent with the end of the epoch.
-    Sent,
+    /// The kept operations are sent with the end of the epoch. `has_news`: the answer brings data, or
+    /// may be a refusal.
+    Sent { has_news: bool },
     /// No operation is kept.
     Nothing,
     /// The kept operations must be sent before the end of the epoch.
@@ -436,6 +437,7 @@ impl Messages {
             }
             self.gathering.take(&mut kept, |message| message.tally.is_within(tally))
         };
+        let has_news = taken.iter().any(|message| message.gets() || message.to.apart);
         for message in taken {
             let (Towards { peer, window, .. }, order) = (message.to, message.order);
             let (operations, waiting) = message.into_request();
@@ -443,7 +445,7 @@ impl Messages {
             let (token, bytes) = self.counted(window, order, &request, waiting);
             self.defer(peer, self.closing_behind_answers(peer, bytes, most), Some(token));
         }
-        Close::Sent
+        Close::Sent { has_news }
     }
 
     /// Returns the next sequence number to a target, from `order`, and passes the requests of the

@@ -108,6 +108,18 @@ impl Parts {
         self.complete_counted(DrainedTargets::All(&self.targets)).inspect_err(|_| self.targets.discard_reported())
     }
 
+    /// Sends the messages that end an access epoch, and waits for no answer. Nothing else is in
+    /// flight to their targets.
+    #[cold]
+    pub(super) fn send_closing(&self) -> Result<()> {
+        fence(Ordering::AcqRel);
+        let polled = self.job.progress.poll_and_leave();
+        if self.targets.tally.has_ever_failed() {
+            return self.flush_all();
+        }
+        polled.map(drop)
+    }
+
     /// [`Parts::flush_all`] at the end of a closure's epoch: waits for the operations even if
     /// another rank is lost meanwhile.
     #[inline]

@@ -3,7 +3,9 @@
 //! `complete` notifies each target, and `wait` counts these notices. `complete` sends the notice
 //! when the operations on the target are complete. It sends the notice earlier in two cases: the
 //! net delivers the notice after the puts, or the message of the operations contains the notice
-//! ([`Parts::close`]). A notice is one atomic on a word of the receiving rank within a node, and
+//! ([`Parts::close`]). It does not wait for the answers to such messages unless they bring data or
+//! may be refusals: the operations are complete at the origin, and the target's `wait` completes
+//! them at the target. The next epoch to the target begins after that `wait`. A notice is one atomic on a word of the receiving rank within a node, and
 //! one message or one put with an immediate otherwise. A window keeps only the groups themselves,
 //! and no state for each rank.
 //!
@@ -113,21 +115,27 @@ impl Core {
         let Some(targets) = self.epochs.group_of_start().take() else {
             return Err(misused("complete", "another thread completes this epoch (MPI-4.1 §12.5.2)"));
         };
-        let mut outcome = Ok(());
+        let (mut outcome, mut closes, mut is_alone) = (Ok(()), false, !self.parts.is_checked());
         for target in targets.iter().filter_map(|&rank| self.parts.known(rank as usize)) {
+            let ahead = target.tally.outstanding();
             if !matches!(target.hold(), Hold::Open | Hold::Posted) {
+                is_alone &= ahead == 0;
                 continue;
             }
             self.parts.completes(target.rank());
-            match self.parts.close(target, End::Completed) {
-                Close::Sent => self.forget_post(target),
+            let closed = self.parts.close(target, End::Completed);
+            let awaits_nothing = closed == Close::Sent { has_news: false };
+            closes |= awaits_nothing;
+            is_alone &= ahead == u64::from(awaits_nothing);
+            match closed {
+                Close::Sent { .. } => self.forget_post(target),
                 Close::Nothing if target.orders_messages(&self.parts) => {
                     outcome = outcome.and(self.complete_at(target, Ok(())));
                 }
                 Close::Nothing | Close::Apart => {}
             }
         }
-        outcome = outcome.and(flush(&self.parts));
+        outcome = outcome.and(if closes && is_alone { self.parts.send_closing() } else { flush(&self.parts) });
         // Targets that have posted are notified first, so that a late one does not delay them.
         let mut late = Vec::new();
         // `start` has contacted all targets.
@@ -258,6 +266,8 @@ impl Core {
                 Some(Posted::InWords) => target.set_hold(Hold::Posted),
                 Some(Posted::ByMessage) => target.set_hold(Hold::Open),
             }
+            // The answer to the message that ended the last epoch has usually come.
+            target.tally.unmix();
         }
         true
     }
