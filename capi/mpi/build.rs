@@ -75,6 +75,8 @@ fn main() {
     // Calls within the library use the library's functions, also if another object defines the
     // names.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic-functions");
+    // The process keeps the library: a handler of its exit, and threads, run the library's code.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete");
     let mut build = cc::Build::new();
     if values_with_indices {
         build.define("TRANSOM_VALUE_INDEX", None);

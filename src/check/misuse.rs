@@ -18,6 +18,14 @@ pub(crate) enum Promise {
     Collective,
 }
 
+/// What separates the name of a call from its bytes.
+const BYTES: &str = " of bytes ";
+
+/// An operation on these bytes of a part, as the call of a [`Caller`].
+pub(crate) fn on_bytes(operation: impl fmt::Display, start: u64, end: u64) -> String {
+    format!("{operation}{BYTES}{start}..{end}")
+}
+
 /// One of the two calls.
 #[derive(Debug)]
 pub(crate) struct Caller {
@@ -41,6 +49,11 @@ pub(crate) struct Misuse {
 impl Caller {
     fn place(&self) -> &str {
         self.place.as_deref().unwrap_or("an unknown place")
+    }
+
+    /// The call without its bytes. A call in a loop is reported once, whatever its bytes.
+    fn kind(&self) -> &str {
+        self.call.split(BYTES).next().unwrap_or(&self.call)
     }
 }
 
@@ -82,7 +95,9 @@ impl fmt::Display for Misuse {
 
 impl Report for Misuse {
     fn number(&self) -> u64 {
-        number_of(self.callers.each_ref().map(|caller| format!("{} {} {}", self.promise, caller.call, caller.place())))
+        number_of(
+            self.callers.each_ref().map(|caller| format!("{} {} {}", self.promise, caller.kind(), caller.place())),
+        )
     }
 
     fn mentions(&self, text: &str) -> bool {
@@ -128,6 +143,10 @@ mod tests {
         );
         let turned = misuse(Promise::NoPut, [caller(0, "put"), caller(2, "fence with MPI_MODE_NOPUT")]);
         assert_eq!(found.number(), turned.number(), "the ranks may find the two in either order");
+        let put = |start| [caller(2, "fence with MPI_MODE_NOPUT"), caller(0, &on_bytes("put", start, start + 8))];
+        let [first, second] = [0, 8].map(|start| misuse(Promise::NoPut, put(start)));
+        assert!(first.to_string().contains("rank 0: put of bytes 0..8, main at a.c:7"), "{first}");
+        assert_eq!(first.number(), second.number(), "a put in a loop");
         let paired = misuse(Promise::Paired, [caller(0, "put"), caller(2, "fence with MPI_MODE_NOPUT")]);
         assert_ne!(found.number(), paired.number());
         assert!(found.mentions("a.c") && !found.mentions("b.c"));

@@ -53,7 +53,7 @@ pub use lent::PartUse;
 pub(crate) use lent::{BufferUse, Loan, OperationAccesses, PartUses};
 pub use message_clocks::Sending;
 pub(crate) use message_clocks::Stream;
-pub(crate) use misuse::{Caller, Misuse, Promise};
+pub(crate) use misuse::{Caller, Misuse, Promise, on_bytes};
 pub(crate) use notices::{NoticeClocks, bytes as notice_bytes};
 pub(crate) use place::Place;
 pub(crate) use receives::Matching;

@@ -57,11 +57,10 @@ static int packed(struct packed *copy, const void *buf, int count, MPI_Datatype 
     static int (*pack)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
     static int (*pack_size)(int, MPI_Datatype, MPI_Comm, int *);
     static int (*isend)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-    if (!isend) {
-        *(void **)&pack = host_function("PMPI_Pack");
-        *(void **)&pack_size = host_function("PMPI_Pack_size");
-        *(void **)&isend = host_function("PMPI_Isend");
-    }
+    /* Each by itself: another thread may be here, and have stored some of them. */
+    if (!pack) *(void **)&pack = host_function("PMPI_Pack");
+    if (!pack_size) *(void **)&pack_size = host_function("PMPI_Pack_size");
+    if (!isend) *(void **)&isend = host_function("PMPI_Isend");
     int room = 0;
     *copy = (struct packed){NULL, 0, isend};
     if (dest != MPI_PROC_NULL && (pack_size(count, datatype, comm, &room) != MPI_SUCCESS || room < 0)) return 0;

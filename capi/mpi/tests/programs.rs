@@ -149,6 +149,7 @@ const ONCE: &[Named] = &[
     ("pairs_of_a_value_and_an_index", pairs),
     ("no_warning_for_no_communicator", no_communicator),
     ("an_mpi_that_is_loaded_late", loaded_late),
+    ("a_library_that_is_unloaded", unloaded),
     ("a_stand_in_for_an_mpi", stand_in),
     ("a_line_for_each_kind_of_window", lines_of_windows),
     ("a_handle_in_fortran_of_no_window", no_window),
@@ -506,6 +507,17 @@ fn loaded_late(host: &'static Host) {
         verified(&Run::of(host, program.clone(), 2).served().info().with("LOADED", loaded.to_string()), true);
     }
     std::fs::remove_dir_all(&objects).expect("it was made above");
+}
+
+/// Regression: the library's handler of the process's exit was called after `dlclose` had unmapped
+/// it, so a process that had loaded the library as a part of a plugin ended by a signal.
+/// Shows W1.
+/// Route: program.
+fn unloaded(host: &'static Host) {
+    let library = format!("-DLIBRARY=\"{}\"", host.library().display());
+    let program = host.built("unloaded", &["-Wl,--as-needed", &library, &Host::source("unloaded.c")]);
+    let output = std::process::Command::new(program).output().expect("the program starts");
+    assert!(output.status.success() && output.stdout == b"closed\n", "{output:?}");
 }
 
 /// Regression: a program with a stand-in that has no PMPI names ended by a signal in `MPI_Init`.

@@ -62,15 +62,17 @@ impl NicCriteria<'_> {
         let preference = |nic: &Nic| devices.preference(&nic.name, 1).filter(|_| granted(nic));
         let preferences: Vec<_> = offered.iter().map(preference).collect();
         let best = preferences.iter().flatten().min();
-        let equal: Vec<usize> =
-            (0..offered.len()).filter(|&at| best.is_some() && preferences[at].as_ref() == best).collect();
+        // The library may offer a device several times, in variants that can't reach each other:
+        // the first is the one that it prefers.
+        let is_first = |at: usize| !offered[..at].iter().any(|nic| nic.name == offered[at].name);
+        let is_equal = |&at: &usize| best.is_some() && preferences[at].as_ref() == best && is_first(at);
+        let equal: Vec<usize> = (0..offered.len()).filter(is_equal).collect();
         if equal.is_empty() {
             let why = |nic: &Nic| match granted(nic) {
                 true => format!("{} is excluded by TRANSOM_NET_DEVICES", nic.name),
                 false => format!("{} is not among the devices that the launcher granted", nic.name),
             };
             let mut all: Vec<_> = offered.iter().map(why).collect();
-            // The library may offer a device several times, in variants.
             all.dedup();
             return Err(format!("no device can be used: {}", all.join("; ")));
         }
@@ -119,6 +121,19 @@ mod tests {
         assert_eq!([0, 1].map(|rank| of("", rank)), [Ok(0), Ok(0)], "not distributed");
         assert_eq!([0, 1, 2].map(|rank| of("cxi1+cxi2+cxi3", rank)), [Ok(2), Ok(3), Ok(2)]);
         assert_eq!([0, 1].map(|rank| of("cxi0,cxi2+cxi3", rank)), [Ok(0), Ok(0)], "one device is preferred");
+    }
+
+    /// `verbs;ofi_rxm` offers a device once for each of its addresses, in families that do not reach
+    /// each other.
+    /// Shows T3.
+    #[test]
+    fn ranks_share_devices_and_not_their_variants() {
+        let offered: Vec<Nic> = four().into_iter().flat_map(|nic| [nic.clone(), nic]).collect();
+        let of = |rank| {
+            let place = Place { before: vec![Nodes(0); rank], ..Place::default() };
+            NicCriteria { devices: "cxi1+cxi2", place: Some(&place), ..NicCriteria::default() }.choose(&offered)
+        };
+        assert_eq!([0, 1, 2].map(of), [Ok(2), Ok(4), Ok(2)]);
     }
 
     /// `TRANSOM_NET_DEVICES`.

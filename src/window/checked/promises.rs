@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::raw::Assert;
 use super::{Checked, Checker, Lock, Parts, Target};
-use crate::check::{Caller, HeldLock, Kind, Misuse, Paired, PairedCall, Promise, Shadow};
+use crate::check::{Caller, HeldLock, Kind, Misuse, Paired, PairedCall, Promise, Shadow, on_bytes};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 
@@ -147,8 +147,8 @@ impl Parts {
         let member = target.rank();
         let call = format!("{call} with MPI_MODE_NOPUT");
         let start = at.wrapping_add(offset).cast_unsigned();
-        let bytes = format!("{kind} of bytes {start}..{}", start.wrapping_add(len as u64));
-        let callers = [(self.team.rank(member), call, there), (self.job.rank, bytes, place)];
+        let operation = on_bytes(kind, start, start.wrapping_add(len as u64));
+        let callers = [(self.team.rank(member), call, there), (self.job.rank, operation, place)];
         self.misused(checker, Promise::NoPut, member, callers)
     }
 
