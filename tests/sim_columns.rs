@@ -155,10 +155,10 @@ fn blocks_of_all_kinds_arrive_beside_others() {
         let to = (world.rank() + 1) % 3;
         for (turn, blocks) in (1i64..).zip([3, 20, 100, 300, 7]) {
             world.step(format!("turn {turn}, {blocks} blocks"));
-            let places: Vec<i64> = (0..blocks as i64).map(|at| 4 * at + at % 3).collect();
-            let at: Vec<isize> = places.iter().map(|&place| place as isize).collect();
+            let places: Vec<usize> = (0..blocks).map(|at| 4 * at + at % 3).collect();
+            let at: Vec<isize> = places.iter().map(|place| place.cast_signed()).collect();
             let some = Datatype::indexed_block(1, &at, &element())?;
-            let values: Vec<i64> = places.iter().map(|place| 1000 * turn + place).collect();
+            let values: Vec<i64> = places.iter().map(|&place| 1000 * turn + place as i64).collect();
             let mut found = vec![0; blocks];
             win.store(0, &[0; LEN])?;
             world.barrier()?;
@@ -174,7 +174,7 @@ fn blocks_of_all_kinds_arrive_beside_others() {
             let mut all = vec![0; LEN];
             win.load(0, &mut all)?;
             same("the puts of single elements", &[all[LEN - 2], all[LEN - 1]], &[turn, turn])?;
-            let there: Vec<i64> = places.iter().map(|&place| all[place as usize]).collect();
+            let there: Vec<i64> = places.iter().map(|&place| all[place]).collect();
             // Nothing orders a put and an accumulate: the sum, or the put alone.
             let right = |value: &i64, expected: &i64| *value == *expected || *value == 2 * *expected;
             same("the blocks", &there.iter().zip(&values).all(|(value, it)| right(value, it)), &true)?;

@@ -74,7 +74,7 @@ false assertion about window 2 at rank 0: the promise
   rank 0: post with MPI_MODE_NOPUT, main at b.c:5
   rank 1: put of bytes 8..16, main at b.c:9
 
-deadlock: every rank waits in a call
+deadlock: ranks wait for each other
   rank 0: fence of window 1, main at b.c:1
   rank 1: start of window 1, waits for rank 0, an unknown place
 

@@ -127,21 +127,27 @@
 //! # Deadlocks
 //!
 //! Typical causes of a deadlock are a fence that one rank does not call, groups of `post` and
-//! `start` that do not match, and locks that ranks take in opposite orders. If each rank has
-//! waited in its present call for `TRANSOM_CHECK_WAIT` seconds (default 10; 0: never), the checker
-//! reports the calls:
+//! `start` that do not match, and locks that ranks take in opposite orders. The checker reports
+//! calls that have waited for `TRANSOM_CHECK_WAIT` seconds (default 10; 0: never) in two cases:
+//!
+//! - Some ranks wait for each other in a circle, whatever the other ranks do. A rank in `start` or
+//!   `wait` waits for the rank of the group, a rank that requests a lock for the holders of the
+//!   lock, and a rank in a collective call of all ranks for those that are in another call.
+//! - All ranks wait.
 //!
 //! ```text
-//! transom: each rank has waited in its present call for 10 s, as in a deadlock:
-//!   rank 0: lock, exclusive, of window 1, waits for rank 1, main at program.c:12
-//!   rank 1: lock, exclusive, of window 1, waits for rank 0, main at program.c:12
+//! transom: these ranks have waited for each other for 10 s, as in a deadlock:
+//!   rank 0: lock, exclusive, of window 1 at rank 1, waits for rank 1, which holds a lock, main at program.c:12
+//!   rank 1: lock, exclusive, of window 1 at rank 0, waits for rank 0, which holds a lock, main at program.c:12
 //! ```
 //!
 //! The job continues, because only the user can decide whether to end it. In MPI programs the
 //! checker also watches the MPI's collective calls, blocking sends and blocking receives, but not
-//! `MPI_Wait`, `MPI_Waitall` and the like. The checker reports no deadlock in four cases:
+//! `MPI_Wait`, `MPI_Waitall` and the like. The checker reports no deadlock in five cases:
 //!
-//! - a rank computes;
+//! - the ranks wait for one that computes;
+//! - a rank computes, and the others wait for any of several ranks, for a message of the MPI, or in
+//!   collective calls of a part of the ranks;
 //! - all ranks are in the same collective call;
 //! - another thread of a rank may end the wait;
 //! - the program has started, or connected to, a process outside of the job that may end the wait.

@@ -63,7 +63,7 @@ pub(crate) use shadow::{
     Access, At, Clash, Ends, HeldLock, Locked, LogEntry, Paired, PairedCall, Record, Shadow, WordAccess,
     bytes as shadow_bytes,
 };
-pub(crate) use waits::Wait;
+pub(crate) use waits::{Awaited, Held, Wait};
 
 /// A function that a thread calls before the checker learns that the thread's operations are
 /// complete. Meanwhile other threads make calls that are not ordered with the completion, so that
@@ -507,6 +507,16 @@ impl Checker {
         if self.shown().end() {
             first.waits().end(self.rank);
         }
+    }
+
+    /// Records that this rank holds a lock of a window, for reports of deadlocks.
+    pub(crate) fn holds(&self, first: Area<'_>, window: u64, lock: Held) {
+        first.waits().holds(self.rank, window, lock);
+    }
+
+    /// Records that this rank is about to release its lock of a rank's part, or that of `lock_all`.
+    pub(crate) fn releases_lock(&self, first: Area<'_>, window: u64, target: Option<usize>) {
+        first.waits().releases(self.rank, window, target);
     }
 
     /// Records that processes outside of the job may end this rank's waits.

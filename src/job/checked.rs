@@ -7,7 +7,7 @@ use transom_fabric::{Memory, diagnostics};
 use super::block::block_bytes;
 use super::cards::Card;
 use super::{Job, JobCore, Team};
-use crate::check::{self, Area, Checker, Clock, Flight, Matching, Sending, ShowBuffers, Slot, Stream, Wait};
+use crate::check::{self, Area, Awaited, Checker, Clock, Flight, Matching, Sending, ShowBuffers, Slot, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -78,8 +78,8 @@ impl JobCore {
     pub(super) fn meet<R>(&self, team: &Team, turn: u32, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
         let Some(checker) = &self.block.checker else { return barrier() };
         checker.release().store(checker.own().barrier(turn));
-        let passed =
-            self.waits(&Wait { call: "barrier of the job", window: None, peer: None, is_collective: true }, barrier)?;
+        let passed = self
+            .waits(&Wait { call: "barrier of the job", window: None, awaited: Awaited::Meeting(team.size) }, barrier)?;
         let mut met = Clock::new(self.size);
         for member in (0..team.size).filter(|&member| member != team.me) {
             met.learn(self.area(checker, team.rank(member))?.barrier(turn));
@@ -97,7 +97,7 @@ impl JobCore {
     }
 
     /// The checker, and the area of rank 0.
-    pub(super) fn waiting(&self) -> Option<(&Checker, Area<'_>)> {
+    pub(crate) fn waiting(&self) -> Option<(&Checker, Area<'_>)> {
         let checker = self.block.checker.as_ref()?;
         Some((checker, self.area(checker, 0).ok()?))
     }

@@ -33,7 +33,7 @@ use transom_fabric::sim::SimDomain;
 use transom_fabric::{Peer, diagnostics};
 
 use crate::bootstrap::{self, Bootstrap};
-use crate::check::Wait;
+use crate::check::{Awaited, Wait};
 use crate::environment::{Atomics, Pretended, Settings};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::failures::listener::Listener;
@@ -357,7 +357,8 @@ impl Job {
     #[doc(hidden)]
     pub fn checker_wait_begins(&self, call: &str, collective: bool) {
         if let Some((checker, first)) = self.core.waiting() {
-            checker.wait_begins(first, &Wait { call, window: None, peer: None, is_collective: collective });
+            let awaited = if collective { Awaited::Meeting(0) } else { Awaited::Unknown };
+            checker.wait_begins(first, &Wait { call, window: None, awaited });
         }
     }
 

@@ -113,8 +113,8 @@ pub(crate) enum Gather {
 /// The outcome of [`Messages::close`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Close {
-    /// The kept operations are sent with the end of the epoch. `has_news`: the answer brings data, or
-    /// may be a refusal.
+    /// The kept operations are sent with the end of the epoch. `has_news`: the answer brings data,
+    /// or may be a refusal.
     Sent { has_news: bool },
     /// No operation is kept.
     Nothing,

@@ -156,7 +156,7 @@ impl Core {
     /// Takes a target's lock, and waits for it.
     pub(super) fn take(&self, kind: Lock, rank: usize) -> Result<Hold> {
         let call = if kind == Lock::Shared { "lock, shared," } else { "lock, exclusive," };
-        self.parts.waits(call, Some(rank), || self.take_unseen(kind, rank))
+        self.parts.waits_for_lock(call, (Some(rank), kind), || self.take_unseen(kind, rank))
     }
 
     fn take_unseen(&self, kind: Lock, rank: usize) -> Result<Hold> {
@@ -445,7 +445,7 @@ impl Core {
         self.may_lock("lock_all")?;
         if check {
             self.parts.job.delayed.take_first()?;
-            self.parts.waits("lock_all", None, || lock::all(&self.parts))?;
+            self.parts.waits_for_lock("lock_all", (None, Lock::Shared), || lock::all(&self.parts))?;
             self.parts.locks_taken().inspect_err(|_| drop(lock::all_end(&self.parts)))?;
         } else {
             self.parts.may_store_flags();

@@ -78,8 +78,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Whether a put or get of `len` bytes, whose blocks the target's CPU copies, may share a message
-    /// with other operations.
+    /// Whether a put or get of `len` bytes, whose blocks the target's CPU copies, may share a
+    /// message with other operations.
     fn blocks_share(&self, target: &Target, len: usize) -> Result<bool> {
         let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Ok(false) };
         Ok(memory.gathers() && may_combine(target, len, self) && !self.travels(target, len)?)

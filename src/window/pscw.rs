@@ -3,11 +3,14 @@
 //! `complete` notifies each target, and `wait` counts these notices. `complete` sends the notice
 //! when the operations on the target are complete. It sends the notice earlier in two cases: the
 //! net delivers the notice after the puts, or the message of the operations contains the notice
-//! ([`Parts::close`]). It does not wait for the answers to such messages unless they bring data or
-//! may be refusals: the operations are complete at the origin, and the target's `wait` completes
-//! them at the target. The next epoch to the target begins after that `wait`. A notice is one atomic on a word of the receiving rank within a node, and
+//! ([`Parts::close`]). A notice is one atomic on a word of the receiving rank within a node, and
 //! one message or one put with an immediate otherwise. A window keeps only the groups themselves,
 //! and no state for each rank.
+//!
+//! `complete` does not wait for the answer to a message that contains the notice, unless the answer
+//! brings data or may be a refusal. The operations are complete at the origin, because the message
+//! has their data, and the target's `wait` completes them at the target. The next epoch to the
+//! target begins after this `wait`.
 //!
 //! A target counts the notices of `complete`, whatever their origins. A notice is therefore never
 //! sent before the target's post. If the wait for the post fails, the epoch of the origin ends, and

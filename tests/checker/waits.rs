@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::{Case, Job, Lock, Result, Window};
 
+/// Longer than the time limit of the job.
+const LONG: Duration = Duration::from_secs(60);
+
 const fn stuck(name: &'static str, body: fn(&Job) -> Result<()>, reported: &'static [&'static str]) -> Case {
     Case { name, ranks: 2, body, reported, reports: 0 }
 }
@@ -31,8 +34,8 @@ pub(super) const STUCK: &[Case] = &[
         "locks_in_opposite_orders",
         opposite_locks,
         &[
-            "  rank 0: lock, exclusive, of window 1, waits for rank 1, ",
-            "  rank 1: lock, exclusive, of window 1, waits for rank 0, ",
+            "  rank 0: lock, exclusive, of window 1 at rank 1, waits for rank 1, which holds a lock, ",
+            "  rank 1: lock, exclusive, of window 1 at rank 0, waits for rank 0, which holds a lock, ",
         ],
     ),
     stuck(
@@ -40,6 +43,32 @@ pub(super) const STUCK: &[Case] = &[
         notice_of_none,
         &["  rank 0: wait for a notice of window 1, ", "  rank 1: barrier of the job, "],
     ),
+];
+
+/// Programs of which only ranks 0 and 1 wait.
+pub(super) const CIRCLES: &[Case] = &[
+    Case {
+        ranks: 3,
+        ..stuck(
+            "locks_in_opposite_orders_beside_a_rank_that_computes",
+            opposite_locks,
+            &[
+                "  rank 0: lock, exclusive, of window 1 at rank 1, waits for rank 1, which holds a lock, ",
+                "  rank 1: lock, exclusive, of window 1 at rank 0, waits for rank 0, which holds a lock, ",
+            ],
+        )
+    },
+    Case {
+        ranks: 3,
+        ..stuck(
+            "a_post_under_a_lock_beside_a_rank_that_computes",
+            post_under_lock,
+            &[
+                "  rank 0: wait of window 2, waits for rank 1, ",
+                "  rank 1: lock, shared, of window 1 at rank 2, waits for rank 0, which holds a lock, ",
+            ],
+        )
+    },
 ];
 
 /// A program whose ranks wait for longer than the time after which a deadlock is reported.
@@ -71,12 +100,37 @@ fn post_without_start(world: &Job) -> Result<()> {
 
 fn opposite_locks(world: &Job) -> Result<()> {
     let win = Window::<u64>::allocate(world, 1)?;
+    if world.rank() == 2 {
+        world.barrier()?;
+        std::thread::sleep(LONG);
+        return Ok(());
+    }
     let (first, second) = (world.rank(), 1 - world.rank());
     win.lock(Lock::Exclusive, first, |_| {
         world.barrier()?;
         win.lock(Lock::Exclusive, second, |epoch| epoch.put_value(second, 0, 1))
     })?;
     win.free()
+}
+
+fn post_under_lock(world: &Job) -> Result<()> {
+    let (locked, posted) = (Window::<u64>::allocate(world, 1)?, Window::<u64>::allocate(world, 1)?);
+    match world.rank() {
+        0 => locked.lock(Lock::Exclusive, 2, |_| {
+            world.barrier()?;
+            posted.post(&[1])?;
+            posted.wait()
+        }),
+        1 => {
+            world.barrier()?;
+            locked.lock(Lock::Shared, 2, |_| posted.start(&[0], |_| Ok(())))
+        }
+        _ => {
+            world.barrier()?;
+            std::thread::sleep(LONG);
+            Ok(())
+        }
+    }
 }
 
 fn notice_of_none(world: &Job) -> Result<()> {

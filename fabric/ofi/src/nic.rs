@@ -123,8 +123,8 @@ mod tests {
         assert_eq!([0, 1].map(|rank| of("cxi0,cxi2+cxi3", rank)), [Ok(0), Ok(0)], "one device is preferred");
     }
 
-    /// `verbs;ofi_rxm` offers a device once for each of its addresses, in families that do not reach
-    /// each other.
+    /// `verbs;ofi_rxm` offers a device once for each of its addresses, in families that do not
+    /// reach each other.
     /// Shows T3.
     #[test]
     fn ranks_share_devices_and_not_their_variants() {

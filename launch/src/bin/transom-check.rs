@@ -113,7 +113,7 @@ fn one(report: &Value, sources: &mut Sources<'_>) -> Option<(String, String)> {
 
 /// The calls of a deadlock.
 fn deadlock(waits: &[Value], sources: &mut Sources<'_>) -> Option<(String, String)> {
-    let (mut text, mut key) = (String::from("deadlock: every rank waits in a call\n"), Vec::new());
+    let (mut text, mut key) = (String::from("deadlock: ranks wait for each other\n"), Vec::new());
     for wait in waits {
         let (rank, call) = (wait.get("rank")?.as_u64()?, wait.get("call")?.as_str()?);
         let place = wait.get("place")?.as_str()?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Parts;
-use crate::check::Wait;
+use crate::check::{Awaited, Wait};
 use crate::error::Result;
 
 /// The bits of the number of ranks that wait.
@@ -26,7 +26,7 @@ impl Parts {
         // Acquire: pairs with the last rank's change of the word.
         let is_over = || word.load(Ordering::Acquire) & !WAITING != meeting;
         let Some(patience) = patience else {
-            let wait = Wait { call, window: Some(self.id), peer: None, is_collective: true };
+            let wait = Wait { call, window: Some(self.id), awaited: Awaited::Meeting(self.team.size) };
             return stayed(word, meeting, self.job.waits(&wait, || self.job.progress.until(is_over)));
         };
         // A short wait is no part of a deadlock.

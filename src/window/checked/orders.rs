@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use transom_fabric::Memory;
 
 use super::super::target::Reach;
-use super::{Checked, Completed, POLLED, Parts, Pending, last_operation};
-use crate::check::{At, Checker, Clock, Kind, NoticeClocks, Shadow, Wait};
+use super::{Checked, Completed, Lock, POLLED, Parts, Pending, last_operation};
+use crate::check::{At, Awaited, Checker, Clock, Held, Kind, NoticeClocks, Shadow, Wait};
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::sync::counters;
@@ -20,8 +20,30 @@ impl Parts {
         if !self.is_checked() {
             return wait();
         }
-        let peer = member.map(|member| self.team.rank(member));
-        self.job.waits(&Wait { call, window: Some(self.id), peer, is_collective: false }, wait)
+        self.waits_for(call, member.map_or(Awaited::Unknown, |member| Awaited::Rank(self.team.rank(member))), wait)
+    }
+
+    /// [`Parts::waits`] for a lock of a member's part, or of all.
+    #[inline]
+    pub(in crate::window) fn waits_for_lock<R>(
+        &self,
+        call: &'static str,
+        (member, kind): (Option<usize>, Lock),
+        wait: impl FnOnce() -> R,
+    ) -> R {
+        if !self.is_checked() {
+            return wait();
+        }
+        self.waits_for(call, Awaited::Lock(self.held(member, kind)), wait)
+    }
+
+    fn waits_for<R>(&self, call: &str, awaited: Awaited, wait: impl FnOnce() -> R) -> R {
+        self.job.waits(&Wait { call, window: Some(self.id), awaited }, wait)
+    }
+
+    /// A lock for reports of deadlocks.
+    pub(super) fn held(&self, member: Option<usize>, kind: Lock) -> Held {
+        Held { target: member.map(|member| self.team.rank(member)), is_exclusive: kind == Lock::Exclusive }
     }
 
     /// Makes a barrier of the window's ranks. Each rank then knows what all ranks have done before.
@@ -30,7 +52,7 @@ impl Parts {
         // Relaxed: barriers of a window come one after the other.
         let at = At::Barrier(checked.barriers.fetch_add(1, Ordering::Relaxed));
         checker.release().store(checked.own().clock(at));
-        let wait = Wait { call, window: Some(self.id), peer: None, is_collective: true };
+        let wait = Wait { call, window: Some(self.id), awaited: Awaited::Meeting(self.team.size) };
         let passed = self.job.waits(&wait, barrier)?;
         let mut met = Clock::new(self.job.size);
         for member in (0..self.team.size).filter(|&member| member != self.team.me) {

@@ -194,13 +194,29 @@ impl Parts {
 
     /// This rank holds a lock of a member's part from here on. `check`: without NOCHECK.
     pub(in crate::window) fn holds_lock(&self, member: usize, kind: Lock, check: bool) {
+        self.records_lock(Some(member), kind, check);
         // Fails only without the target's memory, which a job with the checker has.
         drop(self.holds(member, kind == Lock::Exclusive, check, false));
+    }
+
+    /// Records a lock that was taken, for reports of deadlocks.
+    fn records_lock(&self, member: Option<usize>, kind: Lock, check: bool) {
+        if let Some((checker, first)) = self.job.waiting().filter(|_| check) {
+            checker.holds(first, self.id, self.held(member, kind));
+        }
+    }
+
+    /// Records that a lock is about to be released.
+    fn records_unlock(&self, member: Option<usize>) {
+        if let Some((checker, first)) = self.job.waiting() {
+            checker.releases_lock(first, self.id, self.held(member, Lock::Shared).target);
+        }
     }
 
     /// [`Parts::holds_lock`] for `lock_all`.
     pub(in crate::window) fn holds_all_locks(&self, check: bool) {
         if self.is_checked() {
+            self.records_lock(None, Lock::Shared, check);
             (0..self.team.size).for_each(|member| drop(self.holds(member, false, check, true)));
         }
     }
@@ -217,6 +233,11 @@ impl Parts {
 
     /// This rank is about to release its lock of a member's part.
     pub(in crate::window) fn lock_held(&self, member: usize) -> Result<()> {
+        self.records_unlock(Some(member));
+        self.held_no_more(member)
+    }
+
+    fn held_no_more(&self, member: usize) -> Result<()> {
         let Some((checked, _)) = self.checker() else { return Ok(()) };
         checked.shadow(member)?.held(self.job.rank);
         Ok(())
@@ -227,6 +248,7 @@ impl Parts {
         if !self.is_checked() {
             return Ok(());
         }
-        (0..self.team.size).try_for_each(|member| self.lock_held(member))
+        self.records_unlock(None);
+        (0..self.team.size).try_for_each(|member| self.held_no_more(member))
     }
 }
