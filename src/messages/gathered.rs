@@ -113,9 +113,8 @@ pub(crate) enum Gather {
 /// The outcome of [`Messages::close`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Close {
-    /// The kept operations are sent with the end of the epoch. `has_news`: the answer brings data,
-    /// or may be a refusal.
-    Sent { has_news: bool },
+    /// The kept operations are sent with the end of the epoch.
+    Sent,
     /// No operation is kept.
     Nothing,
     /// The kept operations must be sent before the end of the epoch.
@@ -310,7 +309,7 @@ impl KeptMessage {
             }
         };
         let KeptMessage { to, tally, requests, all_requested, .. } = self;
-        (request, Waiting { from: to.peer, into, tally, requests, all_requested })
+        (request, Waiting { from: to.peer, into, tally, requests, all_requested, is_counted: true })
     }
 }
 
@@ -412,7 +411,8 @@ impl Messages {
 
     /// Sends the kept operations that `tally`, a target's, counts, together with the end of the
     /// epoch, in a message of at most `most` bytes; only if nothing else that is in flight to the
-    /// target may arrive after the message. `ordered`: messages arrive after earlier puts.
+    /// target may arrive after the message. After [`End::Completed`] the tally counts the message
+    /// no longer, unless the answer brings data or may be a refusal. `ordered`: messages arrive after earlier puts.
     pub(crate) fn close(&self, tally: &Tally, end: End, most: usize, ordered: bool) -> Close {
         // Acquire: pairs with `Gathering::take`. If another thread has taken the operations, the
         // tally shows it.
@@ -437,15 +437,18 @@ impl Messages {
             }
             self.gathering.take(&mut kept, |message| message.tally.is_within(tally))
         };
-        let has_news = taken.iter().any(|message| message.gets() || message.to.apart);
         for message in taken {
             let (Towards { peer, window, .. }, order) = (message.to, message.order);
-            let (operations, waiting) = message.into_request();
+            let is_news = message.gets() || message.to.apart || matches!(end, End::Signal { .. });
+            let (operations, mut waiting) = message.into_request();
+            if !is_news {
+                waiting.await_no_more();
+            }
             let request = Request::Closing { operations: Box::new(operations), end };
             let (token, bytes) = self.counted(window, order, &request, waiting);
             self.defer(peer, self.closing_behind_answers(peer, bytes, most), Some(token));
         }
-        Close::Sent { has_news }
+        Close::Sent
     }
 
     /// Returns the next sequence number to a target, from `order`, and passes the requests of the

@@ -339,7 +339,7 @@ impl Messages {
         let outcome = outcome
             .and_then(|bytes| into.fill(bytes).map_err(|reason| Fault::new(from, Cause::Answer(reason.to_words()))));
         match outcome {
-            Ok(()) => waiting.requests.iter().chain([&waiting.tally]).for_each(|tally| tally.finish()),
+            Ok(()) => waiting.end(),
             Err(fault) => waiting.end_failed(|tally| tally.refuse(&fault)),
         }
     }

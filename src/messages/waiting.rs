@@ -20,12 +20,30 @@ pub(super) struct Waiting {
     pub(super) requests: Vec<TallyRef>,
     /// Whether each operation has such a request. If not, `tally` records a failure too.
     pub(super) all_requested: bool,
+    /// Whether `tally` counts the message. If not, no call waits for the reply, and the tally only
+    /// records a failure.
+    pub(super) is_counted: bool,
 }
 
 impl Waiting {
     /// A message whose operations `tally` counts as one.
     pub(super) fn new(from: Peer, into: ReplyDestination, tally: &TallyRef) -> Waiting {
-        Waiting { from, into, tally: tally.clone(), requests: Vec::new(), all_requested: false }
+        let (tally, requests) = (tally.clone(), Vec::new());
+        Waiting { from, into, tally, requests, all_requested: false, is_counted: true }
+    }
+
+    /// Ends the count of the message: no call waits for the reply.
+    pub(super) fn await_no_more(&mut self) {
+        self.is_counted = false;
+        self.tally.finish();
+    }
+
+    /// Ends the wait after the reply.
+    pub(super) fn end(self) {
+        self.requests.iter().for_each(|tally| tally.finish());
+        if self.is_counted {
+            self.tally.finish();
+        }
     }
 
     /// Ends the wait after a failure, which `end` records in a tally. The target's tally also has
@@ -33,6 +51,9 @@ impl Waiting {
     #[cold]
     pub(super) fn end_failed(self, end: impl Fn(&Tally)) {
         self.requests.iter().for_each(|tally| end(tally));
+        if !self.is_counted {
+            self.tally.begin();
+        }
         if self.all_requested { self.tally.finish() } else { end(&self.tally) }
     }
 }

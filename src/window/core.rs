@@ -168,7 +168,7 @@ impl Core {
         #[allow(clippy::cast_possible_truncation)] // slots are below 64
         let end = End::Signal { slot: slot as u32, value };
         match self.parts.close(first, end) {
-            Close::Sent { .. } => FirstSignal::WithOperations,
+            Close::Sent => FirstSignal::WithOperations,
             Close::Nothing if first.orders_messages(&self.parts) => FirstSignal::AtOnce,
             Close::Nothing | Close::Apart => FirstSignal::AfterCompletion,
         }

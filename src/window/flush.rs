@@ -14,6 +14,9 @@ use crate::error::Result;
 use crate::job;
 use crate::messages::Run;
 
+/// The most polls in which `complete` sends its messages.
+const SENDS: u32 = 16;
+
 impl Parts {
     /// Completes all operations to a target, at origin and target (MPI-4.1 §12.5.4).
     #[inline]
@@ -108,16 +111,17 @@ impl Parts {
         self.complete_counted(DrainedTargets::All(&self.targets)).inspect_err(|_| self.targets.discard_reported())
     }
 
-    /// Sends the messages that end an access epoch, and waits for no answer. Nothing else is in
-    /// flight to their targets.
+    /// Sends the messages that end an access epoch, for whose answers no flush waits. Another thread
+    /// may be sending one of them, and a peer may take none now: progress then sends it later.
     #[cold]
     pub(super) fn send_closing(&self) -> Result<()> {
-        fence(Ordering::AcqRel);
-        let polled = self.job.progress.poll_and_leave();
-        if self.targets.tally.has_ever_failed() {
-            return self.flush_all();
+        for _ in 0..SENDS {
+            self.job.progress.poll_and_leave()?;
+            if !self.job.messages.owes_answers() {
+                break;
+            }
         }
-        polled.map(drop)
+        Ok(())
     }
 
     /// [`Parts::flush_all`] at the end of a closure's epoch: waits for the operations even if

@@ -118,27 +118,27 @@ impl Core {
         let Some(targets) = self.epochs.group_of_start().take() else {
             return Err(misused("complete", "another thread completes this epoch (MPI-4.1 §12.5.2)"));
         };
-        let (mut outcome, mut closes, mut is_alone) = (Ok(()), false, !self.parts.is_checked());
+        let (mut outcome, mut closes) = (Ok(()), false);
         for target in targets.iter().filter_map(|&rank| self.parts.known(rank as usize)) {
-            let ahead = target.tally.outstanding();
             if !matches!(target.hold(), Hold::Open | Hold::Posted) {
-                is_alone &= ahead == 0;
                 continue;
             }
             self.parts.completes(target.rank());
-            let closed = self.parts.close(target, End::Completed);
-            let awaits_nothing = closed == Close::Sent { has_news: false };
-            closes |= awaits_nothing;
-            is_alone &= ahead == u64::from(awaits_nothing);
-            match closed {
-                Close::Sent { .. } => self.forget_post(target),
+            match self.parts.close(target, End::Completed) {
+                Close::Sent => {
+                    closes = true;
+                    self.forget_post(target);
+                }
                 Close::Nothing if target.orders_messages(&self.parts) => {
                     outcome = outcome.and(self.complete_at(target, Ok(())));
                 }
                 Close::Nothing | Close::Apart => {}
             }
         }
-        outcome = outcome.and(if closes && is_alone { self.parts.send_closing() } else { flush(&self.parts) });
+        if closes {
+            outcome = outcome.and(self.parts.send_closing());
+        }
+        outcome = outcome.and(flush(&self.parts));
         // Targets that have posted are notified first, so that a late one does not delay them.
         let mut late = Vec::new();
         // `start` has contacted all targets.
@@ -269,8 +269,6 @@ impl Core {
                 Some(Posted::InWords) => target.set_hold(Hold::Posted),
                 Some(Posted::ByMessage) => target.set_hold(Hold::Open),
             }
-            // The answer to the message that ended the last epoch has usually come.
-            target.tally.unmix();
         }
         true
     }

@@ -460,7 +460,7 @@ fn operations_are_kept_for_the_end_of_the_epoch() {
             messages.end_gathering_in(&window);
         }
         let closed = messages.close(&target, End::Completed, 1024, true);
-        assert_eq!(closed, if sent_before { Close::Nothing } else { Close::Sent { has_news: false } });
+        assert_eq!(closed, if sent_before { Close::Nothing } else { Close::Sent });
         assert_eq!((sent(&messages).len(), target.only_puts()), (1, false));
         messages.answered(u64::from(sent_before), Ok(&[]));
         assert!(target.idle());
