@@ -171,49 +171,6 @@ fn ends_epochs(by_fence: bool) {
     }
 }
 
-/// `complete` sends the message of puts or accumulates that ends the epoch, and does not wait for the
-/// answer. It waits for the data of gets. The operations are there when `wait` returns.
-/// Shows S2, O1, O2, O3.
-#[test]
-fn complete_waits_only_for_answers_with_data() {
-    type Operation = for<'s> fn(&transom::Access<'_, 's, u64>, &'s mut [u64; 1]) -> transom::Result<()>;
-    const OPERATIONS: [(Operation, bool); 4] = [
-        (|epoch, value| epoch.put(1, 0, value), false),
-        (|epoch, value| epoch.accumulate(1, 1, value, ops::Sum), false),
-        (|epoch, value| epoch.get(1, 2, value), true),
-        (|epoch, value| epoch.put(1, 0, value), false),
-    ];
-    for ordered in [true, false] {
-        run(2, &SimOptions { delay: 40, ..net(ordered) }, |world| {
-            let win = Window::<u64>::allocate(world, 4)?;
-            win.fence(|epoch| epoch.put_value(1 - world.rank(), 3, 0))?;
-            for (turn, (operate, waits)) in (1..).zip(OPERATIONS) {
-                world.step(format!("epoch {turn}"));
-                world.barrier()?;
-                if world.rank() == 1 {
-                    win.post_with(&[0], Assert::NOCHECK)?;
-                }
-                world.barrier()?;
-                if world.rank() == 1 {
-                    win.wait()?;
-                    let sum = if turn > 1 { 2 } else { 0 };
-                    let put = if turn > 3 { 4 } else { 1 };
-                    same("after wait", &loaded_all(&win, 2)?, &vec![put, sum])?;
-                    continue;
-                }
-                let mut value = [turn];
-                let before = world.completion_polls();
-                win.start_with(&[1], Assert::NOCHECK, |epoch| operate(epoch, &mut value))?;
-                let polls = world.completion_polls() - before;
-                same(&format!("more than 3 polls: {polls}"), &(polls > 3), &waits)?;
-                same("what a get finds", &value, &[if waits { 0 } else { turn }])?;
-            }
-            world.barrier()?;
-            Ok(win.free()?)
-        });
-    }
-}
-
 /// An accumulate that is sent as a message, and is the first of its epoch, ends the epoch too.
 /// Shows S2, O3.
 #[test]

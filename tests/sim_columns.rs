@@ -1,10 +1,11 @@
 //! Small operations of several blocks, such as columns of a matrix, on nets where the target's CPU
-//! performs small operations: they share messages, and their message ends the epoch.
+//! performs small operations: they share messages, and their message ends the epoch. What
+//! `complete` awaits after such a message.
 //!
 //! Route: sim.
 
 use simulated::{Outcome, Rank, cost, like_sockets, on_every_net, run, same};
-use transom::{Access, At, BasicType, Datatype, Window, ops};
+use transom::{Access, Assert, At, BasicType, Datatype, Window, ops};
 use transom_fabric::sim::{SimCounters, SimOptions};
 
 mod simulated;
@@ -142,6 +143,51 @@ fn the_message_of_columns_ends_the_epoch() {
         Ok(win.free()?)
     }
     run(2, &like_sockets(true, true), body);
+}
+
+/// `complete` sends the message of puts or accumulates that ends the epoch, and does not wait for
+/// the answer. It waits for the data of gets. The operations are there when `wait` returns.
+/// Shows S2, O1, O2, O3.
+#[test]
+fn complete_waits_only_for_answers_with_data() {
+    type Operation = for<'s> fn(&Access<'_, 's, u64>, &'s mut [u64; 1]) -> transom::Result<()>;
+    const OPERATIONS: [(Operation, bool); 4] = [
+        (|epoch, value| epoch.put(1, 0, value), false),
+        (|epoch, value| epoch.accumulate(1, 1, value, ops::Sum), false),
+        (|epoch, value| epoch.get(1, 2, value), true),
+        (|epoch, value| epoch.put(1, 0, value), false),
+    ];
+    for ordered in [true, false] {
+        run(2, &SimOptions { delay: 40, ..like_sockets(true, ordered) }, |world| {
+            let win = Window::<u64>::allocate(world, 4)?;
+            win.fence(|epoch| epoch.put_value(1 - world.rank(), 3, 0))?;
+            for (turn, (operate, waits)) in (1..).zip(OPERATIONS) {
+                world.step(format!("epoch {turn}"));
+                world.barrier()?;
+                if world.rank() == 1 {
+                    win.post_with(&[0], Assert::NOCHECK)?;
+                }
+                world.barrier()?;
+                if world.rank() == 1 {
+                    win.wait()?;
+                    let sum = if turn > 1 { 2 } else { 0 };
+                    let put = if turn > 3 { 4 } else { 1 };
+                    let mut found = [0; 2];
+                    win.load(0, &mut found)?;
+                    same("after wait", &found, &[put, sum])?;
+                    continue;
+                }
+                let mut value = [turn];
+                let before = world.completion_polls();
+                win.start_with(&[1], Assert::NOCHECK, |epoch| operate(epoch, &mut value))?;
+                let polls = world.completion_polls() - before;
+                same(&format!("more than 3 polls: {polls}"), &(polls > 3), &waits)?;
+                same("what a get finds", &value, &[if waits { 0 } else { turn }])?;
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
 }
 
 /// Irregular blocks, more than a list of a message has, and columns beside other operations, on all

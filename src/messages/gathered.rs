@@ -411,8 +411,9 @@ impl Messages {
 
     /// Sends the kept operations that `tally`, a target's, counts, together with the end of the
     /// epoch, in a message of at most `most` bytes; only if nothing else that is in flight to the
-    /// target may arrive after the message. After [`End::Completed`] the tally counts the message
-    /// no longer, unless the answer brings data or may be a refusal. `ordered`: messages arrive after earlier puts.
+    /// target may arrive after the message. `ordered`: messages arrive after earlier puts. With
+    /// [`End::Completed`] the tally counts the message no longer, unless the answer brings data or
+    /// may be a refusal.
     pub(crate) fn close(&self, tally: &Tally, end: End, most: usize, ordered: bool) -> Close {
         // Acquire: pairs with `Gathering::take`. If another thread has taken the operations, the
         // tally shows it.

@@ -111,8 +111,9 @@ impl Parts {
         self.complete_counted(DrainedTargets::All(&self.targets)).inspect_err(|_| self.targets.discard_reported())
     }
 
-    /// Sends the messages that end an access epoch, for whose answers no flush waits. Another thread
-    /// may be sending one of them, and a peer may take none now: progress then sends it later.
+    /// Sends the messages that end an access epoch, for whose answers no flush waits. Another
+    /// thread may be sending one of them, and a peer may take none now: progress then sends it
+    /// later.
     #[cold]
     pub(super) fn send_closing(&self) -> Result<()> {
         for _ in 0..SENDS {
